@@ -1,0 +1,369 @@
+"""The ordered events of one arm, from every source, and nothing else.
+
+An event is a frozen dataclass with its time ``t_s`` (CLOCK_MONOTONIC seconds, one machine) and
+the ``slot`` of the process it speaks of (its order of starting, which exists even where the
+process claims a wrong RANK). Who wrote it is the event's kind: ranks write what they do, the
+warden (parent of the ranks) writes deaths and signals, the supervisor writes deadlines and
+samples. Events are appended, never changed. This module may not run or judge anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from chaoskit.errors import Problem
+
+E = TypeVar("E", bound="Event")
+
+# ---------------------------------------------------------------- written by the ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    t_s: float
+    slot: int  # -1: the arm as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Event):
+    """A rank says who it believes it is, before it does anything else. -1: not set or no number.
+
+    ``master`` is MASTER_ADDR:MASTER_PORT as given to it; ``problems`` are what it can see of its own
+    settings to be wrong (a network interface that its host does not have).
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    host: str
+    pid: int
+    launcher: str
+    torch: str
+    master: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardArmed(Event):
+    """A guard is in effect; ``effective`` are its settings as read back (``key=value`` texts)."""
+
+    guard: str
+    effective: tuple[str, ...] = ()
+    applicable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Injected(Event):
+    """Fault number ``index`` of the plan fires now. Hidden from blame.
+
+    For phase *during*, ``submitted`` says that the target had handed the operation to the backend.
+    """
+
+    index: int
+    fault: str
+    op: str = ""
+    group: str = ""
+    nth: int = 0
+    phase: str = ""
+    submitted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Event):
+    """A peer waits at its entry of the operation until the fault has fired (chaoskit's own hold)."""
+
+    op: str
+    group: str
+    nth: int
+    released: bool = False  # False: begins to wait; True: goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(Event):
+    """The rank entered an operation. ``init`` (process group forming) is op ``init``.
+
+    ``seq`` counts all operations of this rank; ``fingerprint`` covers op, shapes, dtypes;
+    ``shape`` and ``dtype`` are the texts behind it; ``site`` is the user's file:line.
+    """
+
+    op: str
+    group: str
+    nth: int
+    step: int
+    seq: int
+    fingerprint: int = 0
+    site: str = ""
+    shape: str = ""
+    dtype: str = ""
+    members: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Event):
+    """The rank saw the operation complete."""
+
+    op: str
+    group: str
+    nth: int
+    step: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpFailed(Event):
+    """The operation raised."""
+
+    op: str
+    group: str
+    nth: int
+    step: int
+    seq: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped(Event):
+    """Optimizer step ``step`` (from 1) is done on this rank."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDeclared(Event):
+    """The script declared a long phase: no progress is due for ``allowance_s``. 0 ends it."""
+
+    name: str
+    allowance_s: float
+
+
+ErrorCategory = Literal["own", "peer_lost", "timeout", "out_of_memory", "mismatch", "configuration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised(Event):
+    """An exception left the script. ``category`` looks through the whole chain of causes:
+    an own exception raised because of a lost peer is ``peer_lost``."""
+
+    type: str
+    message: str
+    category: ErrorCategory
+    site: str = ""
+    stack: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFired(Event):
+    """A guard ends this rank with ``exit_code`` and says why.
+
+    ``local``: what it found is wrong on this very rank (its memory, its settings), not elsewhere.
+    """
+
+    guard: str
+    exit_code: int
+    message: str
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reported(Event):
+    """The workload's result on this rank (a number that must equal the known one)."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """The script's work is done (what follows is teardown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Event):
+    """Recorder records that were overwritten or torn (``count``)."""
+
+    count: int
+    torn: int = 0
+
+
+# ---------------------------------------------------------------- written by the warden
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """The process is gone. ``exit_code`` as in subprocess (negative: signal).
+
+    ``by`` says who sent the ending signal, where it was one of ours: ``launcher`` (a guard's
+    policy), ``supervisor`` (the deadline came, or chaoskit was interrupted). ``oom_kill``: the
+    kernel's memory cgroup counted a kill.
+    """
+
+    exit_code: int
+    by: Literal["", "launcher", "supervisor"] = ""
+    oom_kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped(Event):
+    """The process was stopped (SIGSTOP) or, with ``stopped`` false, goes on."""
+
+    stopped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled(Event):
+    """The launcher (a group-kill policy) sent ``signal`` to the rank because of ``reason``."""
+
+    signal: int
+    guard: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover(Event):
+    """A process that outlived all the ranks of the arm and had to be killed."""
+
+    pid: int
+    command: str
+
+
+# ---------------------------------------------------------------- written by the supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled(Event):
+    """One look at a live rank at the deadline: process state, progress token, innermost user line."""
+
+    state: str  # as in /proc/PID/stat: R S D T Z
+    token: str  # recorder sequence, step, progress: changes when the rank moves
+    cpu_s: float
+    line: str = ""  # innermost Python frame, file:line
+    stack: tuple[str, ...] = ()
+    allowance_s: float = 0.0  # what is left of a declared phase
+    site: str = ""  # innermost line of the user's code
+    io_bytes: int = 0  # of the main thread and of all descendants
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineReached(Event):
+    """The deadline came with ranks alive; ``final`` says that they are ended now."""
+
+    final: bool
+    extended_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunDelay(Event):
+    """Seconds this rank was runnable but not running (schedstat): a loaded machine's delay."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted(Event):
+    """chaoskit was told to stop (Ctrl-C)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malfunction(Event):
+    """Something of chaoskit's own went wrong in this arm; it cannot be judged."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArmStarted(Event):
+    """The clock of the arm starts; ``isolated`` says that it has its own network namespace."""
+
+    isolated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArmEnded(Event):
+    """All processes of the arm are gone."""
+
+
+EVENT_TYPES: dict[str, type[Event]] = {c.__name__: c for c in Event.__subclasses__()}
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The events of one arm in order of time."""
+
+    events: tuple[Event, ...] = ()
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> History:
+        """Order ``events`` by time (stable)."""
+        return cls(tuple(sorted(events, key=lambda e: e.t_s)))
+
+    def blind(self) -> History:
+        """Return what blame may see: no injections and no holds of chaoskit's own."""
+        return History(tuple(e for e in self.events if not isinstance(e, (Injected, Held))))
+
+    def all(self, kind: type[E]) -> list[E]:
+        """Return the events of ``kind`` in order."""
+        return [e for e in self.events if isinstance(e, kind)]
+
+    def first(self, kind: type[E], slot: int | None = None) -> E | None:
+        return next((e for e in self.all(kind) if slot is None or e.slot == slot), None)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The processes that were started, in order."""
+        return tuple(sorted({e.slot for e in self.all(Started)}))
+
+
+def to_line(event: Event) -> str:
+    """Return ``event`` as one line of JSON, its kind first."""
+    fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+    return json.dumps({"kind": type(event).__name__, **fields}, separators=(",", ":"))
+
+
+def from_line(line: str) -> Event:
+    """Return the event of one line. Raises ValueError with what is wrong with it."""
+    raw = json.loads(line)
+    if not isinstance(raw, dict) or raw.get("kind") not in EVENT_TYPES:
+        raise ValueError("not an event of a chaoskit history")
+    kind = EVENT_TYPES[raw.pop("kind")]
+    names = {f.name for f in dataclasses.fields(kind)}
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in names}
+    make: Callable[..., Event] = kind
+    try:
+        return make(**values)
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__}: {error}") from None
+
+
+def write(path: Path, events: Iterable[Event]) -> None:
+    """Append ``events`` to the file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(to_line(e) + "\n" for e in events)
+
+
+def read(path: Path) -> tuple[History, list[Problem]]:
+    """Return the history in ``path`` and a problem for each line that is not an event.
+
+    A truncated last line (chaoskit was killed) is such a problem; the rest is still read.
+    """
+    events: list[Event] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            events.append(from_line(line))
+        except (ValueError, RecursionError) as error:
+            problems.append(Problem(f"unreadable event: {error}", str(path), number))
+    return History.of(events), problems
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        yield from (line for line in file if line.strip())

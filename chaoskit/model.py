@@ -1,0 +1,455 @@
+"""The values that flow through chaoskit: scenario, plan, contract, verdict. Frozen, no I/O.
+
+``Scenario ──plan──▶ Plan ──run──▶ History ──judge──▶ Verdict``. The events of a history are in
+:mod:`chaoskit.history`. Durations are seconds in fields named ``*_s``; in YAML the same key is
+written without ``_s``. This module may import nothing of chaoskit but errors, and neither torch
+nor pydantic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from abc import ABC
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+ALL_RANKS: Literal["all"] = "all"
+RankSet = tuple[int, ...] | Literal["all"]
+Backend = Literal["gloo", "nccl"]
+TimeoutName = Literal["init", "collective", "store"]
+
+
+class Outcome(enum.StrEnum):
+    """What happened to the job."""
+
+    COMPLETED = "completed"  # all ranks ended 0 and the result, where checkable, is right
+    FAILED = "failed"  # all ranks ended by themselves or their guards, the job nonzero
+    HUNG = "hung"  # a rank was alive without progress at the deadline
+    OVERDUE = "overdue"  # alive *with* progress at the deadline
+    CORRUPTED = "corrupted"  # a rank reported success with a wrong result
+    MASKED = "masked"  # the job reported success though a rank did not finish its work
+    NOT_INJECTED = "not_injected"  # the fault did not fire
+
+
+class Status(enum.StrEnum):
+    """The verdict of one arm."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    SKIPPED = "skipped"
+
+
+class Result(enum.StrEnum):
+    """The verdict of a scenario."""
+
+    HELD = "held"
+    NOT_HELD = "not_held"
+    NOT_NEEDED = "not_needed"
+    INCONCLUSIVE = "inconclusive"
+    SKIPPED = "skipped"
+
+
+class Kind(enum.StrEnum):
+    """What a culprit did."""
+
+    KILLED = "killed"  # ended by a signal that no guard and no launcher sent
+    EXCEPTION = "exception"  # an uncaught exception of its own
+    OUT_OF_MEMORY = "out_of_memory"
+    EXITED = "exited"  # exit(n) with n != 0 and no exception seen
+    LEFT_EARLY = "left_early"  # exit 0 before its work was done
+    FROZEN = "frozen"  # stopped, or alive without moving outside a collective
+    NEVER_ENTERED = "never_entered"  # moving, but missing in an operation the others wait in
+    OTHER_COLLECTIVE = "other_collective"  # entered another operation than the others
+    OTHER_SHAPE = "other_shape"
+    OTHER_DTYPE = "other_dtype"
+    LATE = "late"
+    WRONG_RESULT = "wrong_result"
+    CONFIGURATION = "configuration"
+    HUNG_IN_TEARDOWN = "hung_in_teardown"
+    ABORT_AT_TEARDOWN = "abort_at_teardown"
+    UNKNOWN = "unknown"
+
+
+class Phase(enum.StrEnum):
+    BEFORE = "before"
+    DURING = "during"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a fault fires, on each of its target ranks. Exactly one kind.
+
+    - collective: ``op`` (and ``nth`` from 1, ``group``, ``phase``); with ``step`` the count is
+      within that step.
+    - step: ``step`` alone: when optimizer step number ``step`` (from 1) is done.
+    - call: ``call`` dotted name, ``nth``, ``phase`` before/after.
+    - init: just before the process group is formed.
+    - launch: the environment a launcher hands over, before the process starts.
+    - after: ``after_s`` seconds after the rank's script started.
+    """
+
+    kind: Literal["collective", "step", "call", "init", "launch", "after"]
+    op: str = ""
+    nth: int = 1
+    group: str = "default"
+    phase: Phase = Phase.BEFORE
+    step: int = 0
+    call: str = ""
+    after_s: float = 0.0
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "collective":
+                within = f" of step {self.step}" if self.step else ""
+                of = "" if self.group == "default" else f" of group {self.group}"
+                return f"{self.phase} {self.op} #{self.nth}{of}{within}"
+            case "step":
+                return f"after step {self.step}"
+            case "call":
+                return f"{self.phase} call #{self.nth} of {self.call}"
+            case "after":
+                return f"{self.after_s:g} s after the start"
+            case _:
+                return f"at {self.kind}"
+
+
+class Fault(ABC):  # noqa: B024 - subclasses implement fire() or around(), see chaoskit.faults
+    """One thing that goes wrong. Subclasses are frozen dataclasses, one file each, in faults/."""
+
+    name: ClassVar[str]
+    """The key in YAML."""
+    triggers: ClassVar[frozenset[str]]
+    """The trigger kinds it can be given, as in :class:`Trigger.kind`."""
+    phases: ClassVar[frozenset[str]] = frozenset({"before", "during", "after"})
+    """The phases of a collective that it can fire in."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Capabilities of the machine (see chaoskit.capabilities) without which it cannot be had."""
+    ends_by_signal: ClassVar[bool] = False
+    """True when the fault itself ends the rank by a signal (an *ordered* death)."""
+
+    rank: RankSet
+
+
+class Guard(ABC):  # noqa: B024 - see chaoskit.guards
+    """One protection. Subclasses are frozen dataclasses, one file each, in guards/."""
+
+    name: ClassVar[str]
+    lives_in: ClassVar[Literal["rank", "sidecar", "launcher", "scheduler"]]
+    exit_codes: ClassVar[dict[int, str]] = {}
+    """Exit codes (negative: signals) with which it ends a rank, and what each means."""
+    backends: ClassVar[tuple[str, ...]] = ("gloo", "nccl")
+    """Where it has an effect; elsewhere it is *not applicable*."""
+
+    def scaled(self, factor: float) -> Self:
+        """Return a copy with every duration (fields named ``*_s``) multiplied by ``factor``."""
+        changes = {
+            f.name: getattr(self, f.name) * factor
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            if f.name.endswith("_s") and getattr(self, f.name) is not None
+        }
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """The timeouts in effect under a profile, in seconds; None where the profile sets none."""
+
+    init_s: float | None = None
+    collective_s: float | None = None
+    store_s: float | None = None
+
+    def named(self, name: TimeoutName) -> float | None:
+        value: float | None = getattr(self, f"{name}_s")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named hardening: guards with their settings, and environment variables."""
+
+    name: str
+    summary: str = ""
+    guards: tuple[Guard, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    file: str = ""
+
+    def guard(self, name: str) -> Guard | None:
+        """Return the guard called ``name``, or None."""
+        return next((g for g in self.guards if g.name == name), None)
+
+    def scaled(self, factor: float) -> Profile:
+        return dataclasses.replace(self, guards=tuple(g.scaled(factor) for g in self.guards))
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """What the ``timeouts`` guard of this profile sets (its fields init_s, collective_s, store_s)."""
+        guard = self.guard("timeouts")
+        if guard is None:
+            return Timeouts()
+        return Timeouts(*(getattr(guard, f"{n}_s", None) for n in ("init", "collective", "store")))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A duration: ``plus_s`` alone, or ``times`` a timeout of the profile under test plus ``plus_s``.
+
+    ``plus_s`` is never scaled by ``--time-scale``.
+    """
+
+    plus_s: float = 0.0
+    timeout: TimeoutName | None = None
+    times: float = 1.0
+
+    def seconds(self, timeouts: Timeouts) -> float | None:
+        """Return seconds under ``timeouts``; None where the profile does not set that timeout."""
+        if self.timeout is None:
+            return self.plus_s
+        base = timeouts.named(self.timeout)
+        return None if base is None else base * self.times + self.plus_s
+
+    def __str__(self) -> str:
+        if self.timeout is None:
+            return f"{self.plus_s:g} s"
+        plus = f" + {self.plus_s:g} s" if self.plus_s else ""
+        times = "" if self.times == 1 else f"{self.times:g} × "
+        return f"{times}{self.timeout} timeout{plus}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Culprit:
+    """Who did it: a rank, or (in later issues) a host, NIC or link."""
+
+    kind: Literal["rank", "host", "nic", "link"]
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What an arm promises. None or empty means: not promised.
+
+    ``says`` is text that a guard's own message must contain, so that the user learns it from
+    the job itself. That nothing is left behind is always part of the contract.
+    """
+
+    outcome: Outcome
+    within: Span | None = None
+    exit: Literal["zero", "nonzero"] | None = None
+    exit_codes: tuple[tuple[int, int], ...] = ()  # (rank, code) pairs
+    culprits: tuple[Culprit, ...] | None = None
+    kind: Kind | None = None
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What runs: a built-in workload and its settings."""
+
+    name: str
+    settings: tuple[tuple[str, int | float | str | bool], ...] = ()
+
+    def setting(self, key: str, default: int) -> int:
+        return int(dict(self.settings).get(key, default))
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """``ranks`` processes are started on one host."""
+
+    ranks: int = 4
+    backend: Backend = "gloo"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """A fault with the moment it fires."""
+
+    fault: Fault
+    when: Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A contract as written in a file: the outcome may differ by backend."""
+
+    outcome: tuple[tuple[Backend, Outcome], ...]
+    within: Span | None = None
+    exit: Literal["zero", "nonzero"] | None = None
+    exit_codes: tuple[tuple[int, int], ...] = ()
+    culprits: tuple[Culprit, ...] | None = None
+    kind: Kind | None = None
+    says: str = ""
+
+    def on(self, backend: Backend) -> Contract | None:
+        """Return the contract on ``backend``; None where the file promises nothing there."""
+        outcome = dict(self.outcome).get(backend)
+        if outcome is None:
+            return None
+        return Contract(outcome, self.within, self.exit, self.exit_codes, self.culprits, self.kind, self.says)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One run of a scenario under one profile. The arm named ``control`` has no guards."""
+
+    name: str
+    profile: str
+    expect: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a built-in profile other than the hardened arm's does here, as observed."""
+
+    profile: str
+    backend: Backend
+    result: Result
+    outcome: Outcome | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One file: a workload, a topology, faults, and two or more arms.
+
+    A *healthy* scenario (a twin) has to complete under every arm; its control need not bite.
+    """
+
+    name: str
+    summary: str
+    family: str
+    workload: Workload
+    topology: Topology
+    injections: tuple[Injection, ...]
+    arms: tuple[Arm, ...]
+    seen_in: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    backends: tuple[Backend, ...] = ("gloo", "nccl")
+    healthy: bool = False
+    known: tuple[Known, ...] = ()
+    file: str = ""
+
+    def arm(self, name: str) -> Arm | None:
+        return next((a for a in self.arms if a.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlan:
+    """One process to start: its slot (0-based order of starting) and the launcher's environment."""
+
+    slot: int
+    env: tuple[tuple[str, str], ...]
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that one arm needs, resolved: nothing below this is random or looked up.
+
+    ``profile`` is already scaled by ``time_scale``. ``bound_s`` is the seconds from the injection
+    to the end of the last rank that the *hardened* contract allows, ``deadline_s`` adds the margin.
+    ``start_limit_s`` bounds the time from the start of the arm to its injection (or to its end,
+    for a healthy arm). ``holder_wait_s`` bounds how long a *during* holder waits.
+    ``expected_result`` is None where the result cannot be known.
+    """
+
+    scenario: str
+    arm: str
+    backend: Backend
+    seed: int
+    repeat: int
+    attempt: int
+    profile: Profile
+    time_scale: float
+    workload: Workload
+    ranks: tuple[RankPlan, ...]
+    injections: tuple[Injection, ...]
+    contract: Contract
+    hardened_contract: Contract
+    healthy: bool
+    bound_s: float | None
+    production_bound_s: float | None
+    deadline_s: float
+    start_limit_s: float
+    expected_result: float | None
+    master_port: int
+    gated: bool  # ranks other than 0 wait for the store to listen (never where init is the subject)
+    rerun: str
+    schema_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LastOp:
+    """The last operation a rank entered."""
+
+    op: str
+    group: str
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How one rank ended; ``exit_code`` is negative for a signal, None when the supervisor ended it."""
+
+    rank: int
+    exit_code: int | None
+    ended_s: float | None  # seconds from the injection (from the start where none fired)
+    last: LastOp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who did it, from a history without plan and injections."""
+
+    culprits: tuple[Culprit, ...] = ()
+    kind: Kind | None = None
+    reason: str = ""
+    where: str = ""  # file:line of the user's code
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of one arm."""
+
+    scenario: str
+    arm: str
+    repeat: int
+    attempt: int
+    backend: Backend
+    profile: str
+    status: Status
+    reason: str
+    outcome: Outcome | None = None
+    kind: Kind | None = None
+    bites: bool | None = None  # for a control arm: it breaks the hardened contract
+    bound_s: float | None = None
+    production_bound_s: float | None = None
+    latency_s: float | None = None
+    culprits: tuple[Culprit, ...] = ()
+    victims: tuple[int, ...] = ()
+    ambiguous: bool = False
+    where: str = ""
+    ranks: tuple[RankEnd, ...] = ()
+    not_applicable: tuple[str, ...] = ()  # guards and variables without effect on the backend
+    rerun: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """What is said of a scenario on one backend, over all its arms and repeats."""
+
+    name: str
+    backend: Backend
+    result: Result
+    reason: str
+    verdicts: tuple[Verdict, ...] = field(default=())
+
+
+JsonValue = Any  # json.loads gives no better type; only codec.py and reports/ touch it

@@ -1,0 +1,80 @@
+"""What is asked of the engine, what it gives back, and who may watch. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from chaoskit.model import Backend, Profile, Scenario, ScenarioResult, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run of some scenarios. None means: as the scenario says, or chosen by the engine.
+
+    ``profile`` replaces the profile of every arm but the control. ``arms`` keeps only the arms
+    named; a hardened arm still needs its control to be judged held. ``timeout_s`` bounds each arm.
+    ``require`` names capabilities whose absence makes a skip inconclusive. ``time_scale`` None is
+    *auto*. ``command`` is how the user asked, for the record.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    profile: Profile | None = None
+    arms: tuple[str, ...] = ()
+    backend: Backend | None = None
+    ranks: int | None = None
+    jobs: int | None = None
+    seed: int | None = None
+    repeat: int = 1
+    timeout_s: float | None = None
+    time_scale: float | None = None
+    require: tuple[str, ...] = ()
+    runs_dir: Path = Path("runs")
+    stop_at_first: bool = False
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of it. ``run_dir`` holds run.json and a folder per scenario, arm and repeat."""
+
+    run_dir: Path
+    seed: int
+    torch: str
+    scenarios: tuple[ScenarioResult, ...]
+    wall_s: float
+    interrupted: bool = False
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(v for s in self.scenarios for v in s.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmId:
+    """Which arm is meant, in what an observer is told."""
+
+    scenario: str
+    arm: str
+    backend: Backend
+    repeat: int
+    attempt: int
+
+
+class Observer(Protocol):
+    """Told of progress as it happens, always from the engine's own thread of control."""
+
+    def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None: ...
+    def arm_started(self, arm: ArmId, limit_s: float) -> None: ...
+    def arm_ended(self, arm: ArmId, verdict: Verdict) -> None: ...
+    def scenario_ended(self, result: ScenarioResult) -> None: ...
+
+
+class Silent:
+    """An observer that does not care."""
+
+    def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None: ...
+    def arm_started(self, arm: ArmId, limit_s: float) -> None: ...
+    def arm_ended(self, arm: ArmId, verdict: Verdict) -> None: ...
+    def scenario_ended(self, result: ScenarioResult) -> None: ...
