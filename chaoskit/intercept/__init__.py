@@ -1,0 +1,34 @@
+"""Lets listeners see, change, skip or repeat every collective that a rank issues.
+
+`install()` puts a wrapper around each process group that torch makes from then on. Collectives are seen
+whether Python or C++ (DDP's reducer, functional collectives) issues them, in any group. Both the tap that
+fires faults and the guards that protect a job are listeners.
+
+This package may not decide anything: it knows no fault, guard, file or clock, and imports nothing but the
+standard library and torch, so that a guard built on it can be deployed alone.
+"""
+
+from chaoskit.intercept.call import Call
+from chaoskit.intercept.group import Intercepted
+from chaoskit.intercept.hooks import install, is_installed, uninstall
+from chaoskit.intercept.listeners import Listener, Proceed, add, remove
+from chaoskit.intercept.ops import collective_methods, op_of
+from chaoskit.intercept.where import user_site
+from chaoskit.intercept.work import finished, settle
+
+__all__ = [
+    "Call",
+    "Intercepted",
+    "Listener",
+    "Proceed",
+    "add",
+    "collective_methods",
+    "finished",
+    "install",
+    "is_installed",
+    "op_of",
+    "remove",
+    "settle",
+    "uninstall",
+    "user_site",
+]

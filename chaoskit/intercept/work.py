@@ -1,0 +1,170 @@
+"""The Work handles that callers get: they pass everything on and report the end of the call, once.
+
+When `done` is reported:
+
+- the call is synchronous: when it ended, before it returns;
+- the caller waits on the Work, from Python or from C++ (functional collectives, DDP's constructor): when
+  wait() returns or raises, on that thread. `is_completed()` saying yes to a success counts as well;
+- the call has no Work (monitored_barrier; synchronous calls under NCCL): when it returned or raised;
+- the caller took the future (DDP's reducer and communication hooks do, and wait for it in C++): at the first
+  collective, `settle()` or shutdown of a group after the future was done. So late, never early. A callback on
+  the future would be prompt, but it costs 4 us, runs Python on gloo's thread, and a reducer that is freed
+  joins that thread with the GIL held;
+- the caller drops the Work: never.
+
+Under NCCL, as everywhere in torch, waited for means enqueued on the stream, not finished on the GPU.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch.distributed import Work
+from torch.futures import Future
+
+from chaoskit.intercept.call import Call
+from chaoskit.intercept.listeners import registry
+
+_NO_TIMEOUT = timedelta(0)  # torch's own default of Work.wait: the timeout of the group
+
+# Calls whose future somebody else waits for. A deque, because its ends are atomic without a lock.
+pending: "deque[tuple[Future[Any], Watched]]" = deque()
+
+
+def report(call: Call, error: BaseException | None) -> None:
+    """Tell every listener that `call` ended."""
+    for done in registry.dones:
+        done(call, error)
+
+
+def wait_for(issued: Work, call: Call) -> None:
+    """Wait for a synchronous call and report its end."""
+    try:
+        issued.wait()
+    except BaseException as error:
+        report(call, error)
+        raise
+    report(call, None)
+
+
+def settle() -> None:
+    """Report the calls that have ended since, of those whose future was taken. Cheap when there are none.
+
+    Happens by itself at each collective; call it where a precise time matters, as after a backward pass.
+    """
+    for _ in range(len(pending)):
+        try:
+            future, watched = pending.popleft()
+        except IndexError:  # another thread settles too
+            return
+        if not future.done():
+            pending.append((future, watched))
+            continue
+        watched.ended(_error_of(future))
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    try:
+        future.value()
+    except Exception as error:  # noqa: BLE001  # reported, whatever it is
+        return error
+    return None
+
+
+class Watched(Work):
+    """The inner Work, plus a report to the listeners when the call ended."""
+
+    __slots__ = ("_call", "_inner")
+
+    def __init__(self, inner: Work, call: Call) -> None:
+        Work.__init__(self)
+        self._inner = inner
+        self._call: Call | None = call
+
+    def ended(self, error: BaseException | None) -> None:
+        """Report the end of the call if nobody has yet; lets go of the tensors."""
+        call = self._call
+        if call is not None:
+            self._call = None
+            report(call, error)
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        try:
+            waited = self._inner.wait(timeout)
+        except BaseException as error:
+            self.ended(error)
+            raise
+        self.ended(None)
+        return waited
+
+    def is_completed(self) -> bool:
+        completed = self._inner.is_completed()
+        # What a failed one raised is known only to wait().
+        if completed and self._call is not None and self._inner.is_success():
+            self.ended(None)
+        return completed
+
+    def get_future(self) -> Future[Any]:
+        future = self._inner.get_future()
+        if self._call is not None:
+            pending.append((future, self))
+        return future
+
+
+def _forwarder(name: str) -> Callable[..., Any]:
+    def forward(self: Watched, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._inner, name)(*args, **kwargs)
+
+    forward.__name__ = name
+    return forward
+
+
+# Read from the class, so that what a later torch adds to Work is passed on as well. `unbox` is static.
+for _name in dir(Work):
+    if (
+        not _name.startswith("__")
+        and _name not in Watched.__dict__
+        and _name not in {"unbox", "_pybind11_conduit_v1_"}
+    ):
+        setattr(Watched, _name, _forwarder(_name))
+
+
+class _Finished(Work):
+    """A Work that was never issued: complete, successful, with the tensors as they are."""
+
+    __slots__ = ("_result",)
+
+    def __init__(self, result: list[torch.Tensor]) -> None:
+        Work.__init__(self)
+        self._result = result
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        return None
+
+    def result(self) -> list[torch.Tensor]:
+        return self._result
+
+    def get_future(self) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(self._result)
+        return future
+
+
+def finished(call: Call) -> Work:
+    """A Work for a listener that skips `call`: done at once, its tensors left as they are.
+
+    Good also for DDP's reducer, which then takes the local gradients for the reduced ones.
+    """
+    first = call.args[0] if call.args else call.tensors
+    return _Finished(list(first) if isinstance(first, (list, tuple)) else [first])
