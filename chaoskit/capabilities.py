@@ -1,0 +1,216 @@
+"""What this machine lets us do, found out by trying; each with what would change it.
+
+A scenario's ``requires`` and a fault's ``needs`` name these, ``chaoskit doctor`` prints them. Nothing here
+imports torch or touches a GPU's state, and what changes the process that tries is tried in another one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chaoskit.errors import usage
+
+SHARED_MEMORY_BYTES: Final = 128 << 20
+"""Less than this in /dev/shm is what breaks data loaders: a container's default is 64 MiB."""
+_TRIAL_LIMIT_S: Final = 30.0
+_TRIED_OUTSIDE: Final = ("user-namespaces", "network-namespaces", "ptrace")
+_SANDBOX_REMEDY: Final = "container: docker run --security-opt seccomp=unconfined, or --cap-add SYS_ADMIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing the machine can or cannot do.
+
+    ``detail`` is what was found; ``remedy`` the container flag, sysctl or package that changes it, "" where
+    it is available.
+    """
+
+    name: str
+    available: bool
+    detail: str
+    remedy: str = ""
+
+
+def names() -> tuple[str, ...]:
+    """Return all names that ``find`` knows. Tries nothing."""
+    return tuple(_PROBES)
+
+
+def find(name: str) -> Capability:
+    """Return the capability, tried once per process. Raises InvalidInput for a name that is none."""
+    if name not in _PROBES:
+        raise usage(f"{name!r} is no capability of a machine", f"known are {', '.join(_PROBES)}")
+    return _tried(name)
+
+
+def everything() -> tuple[Capability, ...]:
+    """Return all capabilities, tried where they have not been."""
+    return tuple(map(find, _PROBES))
+
+
+@functools.cache
+def _tried(name: str) -> Capability:
+    return _PROBES[name](name)
+
+
+# ---------------------------------------------------------------- tried in a process of its own
+
+
+@functools.cache
+def _trials() -> dict[str, str]:
+    """Run chaoskit.launchers.probe, which ends as the kernel likes; the error's text per trial."""
+    root = str(Path(__file__).resolve().parents[1])
+    code = f"import sys; sys.path.insert(0, {root!r}); from chaoskit.launchers import probe; probe.main()"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TRIAL_LIMIT_S, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return dict.fromkeys(_TRIED_OUTSIDE, f"could not be tried: {error}")
+    return found
+
+
+def _namespaces(name: str) -> Capability:
+    error = _trials()[name]
+    if not error:
+        return Capability(name, True, "can be made")
+    return Capability(name, False, error, _namespace_remedy())
+
+
+def _namespace_remedy() -> str:
+    for file, forbids, remedy in (
+        ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
+        ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1",
+         "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+    ):  # fmt: skip
+        if _sysctl(file) == forbids:
+            return remedy
+    return _SANDBOX_REMEDY
+
+
+def _sysctl(file: str) -> str:
+    try:
+        return Path("/proc/sys", file).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _ptrace(name: str) -> Capability:
+    error = _trials()[name]
+    scope = _sysctl("kernel/yama/ptrace_scope")
+    if not error:
+        return Capability(name, True, "stacks of other processes can be read")
+    if scope in ("2", "3"):
+        remedy = "sysctl kernel.yama.ptrace_scope=1" + (" (needs a reboot)" if scope == "3" else "")
+    else:
+        remedy = "container: docker run --cap-add SYS_PTRACE"
+    return Capability(name, False, error + (f" (ptrace_scope {scope})" if scope else ""), remedy)
+
+
+# ---------------------------------------------------------------- found out here
+
+
+def _memory_cgroup(name: str) -> Capability:
+    from chaoskit.faults.memory_cgroup import memory_root  # what the fault does is what has to be possible
+
+    root = memory_root()
+    if root is not None:
+        return Capability(name, True, f"can be made in {root}")
+    remedy = "root, or: systemd-run --user --scope -p Delegate=yes …; container: docker run --privileged"
+    return Capability(name, False, "no memory cgroup (v1 or v2) can be made here", remedy)
+
+
+def _shared_memory(name: str) -> Capability:
+    try:
+        stat = os.statvfs("/dev/shm")  # noqa: S108 - its size is asked for, nothing is written there
+    except OSError as error:
+        return Capability(name, False, str(error), "container: docker run --shm-size=1g")
+    total, free = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+    detail = f"{total >> 20} MiB in all, {free >> 20} MiB free"
+    if total < SHARED_MEMORY_BYTES:
+        return Capability(name, False, detail, "container: docker run --shm-size=1g")
+    if free < SHARED_MEMORY_BYTES:
+        return Capability(name, False, detail, "remove what fills /dev/shm")
+    return Capability(name, True, detail)
+
+
+def _memfd(name: str) -> Capability:
+    try:
+        os.close(os.memfd_create("chaoskit-probe", os.MFD_CLOEXEC))
+    except (OSError, AttributeError) as error:
+        return Capability(name, False, str(error), "Linux 3.17 or newer, with glibc 2.27 or newer")
+    return Capability(name, True, "can be made")
+
+
+def _py_spy(name: str) -> Capability:
+    beside = os.path.dirname(sys.executable)
+    path = shutil.which("py-spy", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if path is None:
+        return Capability(name, False, "not found beside python or in PATH", "pip install py-spy")
+    return Capability(name, True, path)
+
+
+def _gpu(name: str) -> Capability:
+    remedy = "an NVIDIA GPU with its driver; container: docker run --gpus all"
+    try:
+        count = _gpu_count()
+    except (OSError, AttributeError) as error:
+        return Capability(name, False, f"no NVIDIA driver: {error}", remedy)
+    if not count:
+        return Capability(name, False, "the NVIDIA driver sees no GPU", remedy)
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
+        detail = f"{count} NVIDIA GPU, hidden by CUDA_VISIBLE_DEVICES"
+        return Capability(name, False, detail, "unset CUDA_VISIBLE_DEVICES")
+    return Capability(name, True, f"{count} NVIDIA GPU")
+
+
+def _gpu_count() -> int:
+    """Ask the driver through NVML, which makes no CUDA context, so that later forks stay healthy."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    code = nvml.nvmlInit_v2()
+    if code != 0:
+        raise OSError(f"NVML error {code}")
+    try:
+        count = ctypes.c_uint(0)
+        code = nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        if code != 0:
+            raise OSError(f"NVML error {code}")
+        return count.value
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _nccl(name: str) -> Capability:
+    gpu = find("gpu")
+    if not gpu.available:
+        return Capability(name, False, gpu.detail, gpu.remedy)
+    torch = importlib.util.find_spec("torch")  # finds, and does not import
+    folder = os.path.dirname(torch.origin) if torch is not None and torch.origin else ""
+    if not os.path.exists(os.path.join(folder, "lib", "libtorch_cuda.so")):
+        return Capability(name, False, "this torch has no CUDA", "a CUDA build of torch (see pytorch.org)")
+    return Capability(name, True, f"{gpu.detail}, torch with CUDA")
+
+
+_PROBES: Final[dict[str, Callable[[str], Capability]]] = {
+    "user-namespaces": _namespaces,
+    "network-namespaces": _namespaces,
+    "ptrace": _ptrace,
+    "py-spy": _py_spy,
+    "memory-cgroup": _memory_cgroup,
+    "shared-memory": _shared_memory,
+    "memfd": _memfd,
+    "gpu": _gpu,
+    "nccl": _nccl,
+}

@@ -1,0 +1,110 @@
+"""What the machine can do is found by trying, told with a remedy, and costs the process that asks nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from chaoskit import capabilities, faults
+from chaoskit.errors import InvalidInput
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def tried_anew() -> None:
+    capabilities._tried.cache_clear()
+    capabilities._trials.cache_clear()
+
+
+def test_everything_is_told_with_what_changes_it() -> None:
+    found = capabilities.everything()
+    assert [c.name for c in found] == list(capabilities.names())
+    for capability in found:
+        assert capability.detail
+        assert bool(capability.remedy) != capability.available, capability
+
+
+def test_every_need_of_a_fault_is_a_capability() -> None:
+    needs = {need for name in faults.REGISTRY.names() for need in faults.REGISTRY.get(name).needs}
+    assert needs <= set(capabilities.names())
+
+
+def test_an_unknown_name_is_wrong_usage() -> None:
+    with pytest.raises(InvalidInput, match=r"known are .*memory-cgroup"):
+        capabilities.find("memory-cgruop")
+
+
+def test_asking_changes_nothing_here_and_imports_no_torch() -> None:
+    code = textwrap.dedent("""
+        import os, sys
+        before = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net")]
+        from chaoskit import capabilities
+        capabilities.everything()
+        assert before == [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net")]
+        assert not {"torch", "pydantic", "multiprocess"} & set(sys.modules)
+    """)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+
+
+def test_what_is_said_to_be_possible_is() -> None:
+    """The same trial by another program."""
+    if not capabilities.find("network-namespaces").available:
+        pytest.skip("not possible here")
+    done = subprocess.run(["unshare", "-Urn", "true"], capture_output=True)
+    if os.geteuid() != 0:
+        assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "remedy"),
+    [
+        ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1",
+         "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+        ("none", "", "--security-opt seccomp=unconfined"),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_for_what_forbids_it(
+    monkeypatch: pytest.MonkeyPatch, file: str, value: str, remedy: str
+) -> None:
+    monkeypatch.setattr(capabilities, "_trials", lambda: {"user-namespaces": "not permitted"})
+    monkeypatch.setattr(capabilities, "_sysctl", {file: value}.get)
+    found = capabilities._namespaces("user-namespaces")
+    assert (found.available, found.detail) == (False, "not permitted")
+    assert remedy in found.remedy
+
+
+def test_a_refused_trial_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    found = capabilities.find("ptrace")
+    assert not found.available
+    assert "could not be tried" in found.detail
+
+
+def test_gpus_that_are_hidden_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capabilities, "_gpu_count", lambda: 8)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert capabilities._gpu("gpu").detail == "8 NVIDIA GPU"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert not capabilities._gpu("gpu").available
+
+
+def test_a_container_with_the_usual_shared_memory_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = os.statvfs_result((4096, 4096, 16384, 16384, 16384, 0, 0, 0, 0, 255))  # 64 MiB
+    monkeypatch.setattr(os, "statvfs", lambda _: small)
+    found = capabilities.find("shared-memory")
+    assert not found.available
+    assert "--shm-size" in found.remedy
+
+
+@pytest.mark.nccl
+def test_a_gpu_is_found_without_a_context() -> None:
+    assert capabilities.find("gpu").available
+    assert capabilities.find("nccl").available
