@@ -1,0 +1,35 @@
+"""Who did it, from a history that holds neither the plan nor the injections.
+
+Each rule in :mod:`chaoskit.judge.rules` looks for one kind of guilt; the first in ``ORDER`` that
+finds something decides. The order is one of causes, not of likelihood: what can only be a
+consequence of something else is asked last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chaoskit.history import History
+from chaoskit.judge.job import Job
+from chaoskit.judge.rules import absent, configuration, divergence, first_end, teardown, wrong_result
+from chaoskit.model import Blame, Kind
+
+ORDER: tuple[Callable[[Job], Blame | None], ...] = (
+    configuration.find,  # the ranks disagree about who they are: all else follows
+    teardown.find,  # the work was done everywhere: nobody's collective is to blame
+    divergence.unfinished,  # two ranks sit in different operations: deaths then are consequences
+    first_end.find,  # the first rank that ended, or froze, by its own doing
+    absent.find,  # alive and not where the others wait
+    divergence.silent,  # everything completed, but not with the same thing
+    wrong_result.find,
+)
+
+
+def find(history: History) -> Blame:
+    """Return who is to blame for the end of this job. Takes the blind history; blinds it if it is not."""
+    job = Job.of(history.blind())
+    for rule in ORDER:
+        blame = rule(job)
+        if blame is not None:
+            return blame
+    return Blame(kind=Kind.UNKNOWN, reason="the evidence names nobody")

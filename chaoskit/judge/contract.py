@@ -1,0 +1,285 @@
+"""Was the contract kept? From the plan, the full history and what was found, to a verdict.
+
+Anything that would make a pass unearned (a fault not proved, a guard not shown in effect, a
+death that nobody ordered) is *inconclusive*, whatever else was seen.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from chaoskit.history import (
+    Completed,
+    Ended,
+    Entered,
+    GuardArmed,
+    GuardFired,
+    Held,
+    History,
+    Injected,
+    Leftover,
+    RunDelay,
+)
+from chaoskit.judge import blame as blame_rules
+from chaoskit.judge import outcome as outcomes
+from chaoskit.judge.job import Job, RankView, names, started_at
+from chaoskit.model import (
+    Blame,
+    Contract,
+    LastOp,
+    Outcome,
+    Phase,
+    Plan,
+    RankEnd,
+    Status,
+    Verdict,
+)
+
+
+def judge(plan: Plan, history: History) -> Verdict:
+    """Return the verdict of one arm."""
+    found = outcomes.find(plan, history)
+    job = Job.of(history)
+    blame = (
+        Blame()
+        if found.outcome in (None, Outcome.COMPLETED, Outcome.NOT_INJECTED)
+        else blame_rules.find(history)
+    )
+    latency = latency_s(plan, history, job)
+    doubt = found.unjudgeable or _doubt(plan, history, job, found.outcome)
+    breaches = (
+        () if found.outcome is None else breached(plan.contract, plan, history, job, found, blame, latency)
+    )
+    hardened = (
+        ()
+        if found.outcome is None
+        else breached(plan.hardened_contract, plan, history, job, found, blame, latency)
+    )
+    status, reason = _status(found, blame, doubt, breaches)
+    culprit_ranks = {c.id for c in blame.culprits}
+    return Verdict(
+        scenario=plan.scenario,
+        arm=plan.arm,
+        repeat=plan.repeat,
+        attempt=plan.attempt,
+        backend=plan.backend,
+        profile=plan.profile.name,
+        status=status,
+        reason=reason,
+        outcome=found.outcome,
+        kind=blame.kind,
+        bites=None if doubt or found.outcome is Outcome.NOT_INJECTED else bool(hardened),
+        bound_s=plan.bound_s,
+        production_bound_s=plan.production_bound_s,
+        latency_s=latency,
+        culprits=blame.culprits,
+        victims=tuple(
+            v.rank for v in job.ranks if blame.culprits and str(v.rank) not in culprit_ranks and _hurt(v)
+        ),
+        ambiguous=blame.ambiguous,
+        where=blame.where,
+        ranks=tuple(_rank_end(v, fired_at(plan, history)) for v in job.ranks),
+        not_applicable=tuple(sorted({g.guard for g in history.all(GuardArmed) if not g.applicable})),
+        rerun=plan.rerun,
+    )
+
+
+def _hurt(view: RankView) -> bool:
+    return view.alive_at_deadline or view.exit_code != 0
+
+
+def _status(found: outcomes.Found, blame: Blame, doubt: str, breaches: tuple[str, ...]) -> tuple[Status, str]:
+    if found.outcome is Outcome.NOT_INJECTED:
+        return Status.INCONCLUSIVE, found.reason
+    if doubt:
+        return Status.INCONCLUSIVE, doubt
+    told = f"{found.reason}; {blame.reason}" if blame.reason else found.reason
+    if breaches:
+        return Status.FAIL, f"{'; '.join(breaches)} ({told})"
+    return Status.PASS, told
+
+
+def fired_at(plan: Plan, history: History) -> float:
+    """Return the time of the last fault's firing; the start of the arm where there is none.
+
+    A fault on several ranks counts from the first of them; a launch fault from its process' start.
+    """
+    first: dict[int, float] = {}
+    for event in history.all(Injected):
+        first.setdefault(event.index, event.t_s)
+    return max(first.values(), default=started_at(history))
+
+
+def latency_s(plan: Plan, history: History, job: Job) -> float | None:
+    """Return seconds from the injection to the end of the last rank; None if some had to be ended."""
+    if any(v.alive_at_deadline for v in job.ranks) or not job.ranks:
+        return None
+    last = max((e.t_s for e in history.all(Ended)), default=None)
+    return None if last is None else max(0.0, last - fired_at(plan, history))
+
+
+def breached(
+    contract: Contract,
+    plan: Plan,
+    history: History,
+    job: Job,
+    found: outcomes.Found,
+    blame: Blame,
+    latency: float | None,
+) -> tuple[str, ...]:
+    """Return each promise of ``contract`` that was broken, in words; empty when it was kept."""
+    lines = []
+    if found.outcome is not contract.outcome:
+        lines.append(f"expected {contract.outcome}, found {found.outcome}")
+    lines += _late(contract, plan, latency)
+    lines += _exits(contract, job)
+    lines += _blamed(contract, blame)
+    if contract.says and not any(contract.says in g.message for g in history.all(GuardFired)):
+        lines.append(f"no guard said {contract.says!r}")
+    if left := history.all(Leftover):
+        listed = ", ".join(f"{e.command or 'process'} (pid {e.pid})" for e in left[:3])
+        lines.append(f"left behind: {listed}")
+    return tuple(lines)
+
+
+def _late(contract: Contract, plan: Plan, latency: float | None) -> list[str]:
+    if contract.within is None:
+        return []
+    bound = plan.bound_s if contract.within == plan.hardened_contract.within else None
+    bound = contract.within.seconds(plan.profile.timeouts) if bound is None else bound
+    if bound is None:
+        return [f"the profile {plan.profile.name} sets no {contract.within.timeout} timeout: no bound"]
+    if latency is None:
+        return [f"not ended within {bound:.3g} s"]
+    return [f"ended after {latency:.3f} s, bound {bound:.3g} s"] if latency > bound else []
+
+
+def _exits(contract: Contract, job: Job) -> list[str]:
+    lines = []
+    codes = {v.rank: v.exit_code for v in job.ranks if not v.alive_at_deadline}
+    nonzero = any(code != 0 for code in codes.values())
+    if contract.exit == "nonzero" and not nonzero:
+        lines.append("the job did not end nonzero")
+    if contract.exit == "zero" and (nonzero or len(codes) < len(job.ranks)):
+        lines.append("the job did not end 0")
+    for rank, code in contract.exit_codes:
+        got = codes.get(rank)
+        if got != code:
+            lines.append(f"rank {rank} was to exit with {code}, got {got}")
+    return lines
+
+
+def _blamed(contract: Contract, blame: Blame) -> list[str]:
+    lines = []
+    if contract.culprits is not None and (blame.ambiguous or set(blame.culprits) != set(contract.culprits)):
+        wanted = ", ".join(map(str, contract.culprits)) or "nobody"
+        got = ", ".join(map(str, blame.culprits)) or "nobody"
+        lines.append(f"culprit expected {wanted}, found {'ambiguous: ' if blame.ambiguous else ''}{got}")
+    if contract.kind is not None and blame.kind is not contract.kind:
+        lines.append(f"kind expected {contract.kind}, found {blame.kind or 'none'}")
+    return lines
+
+
+def worth_another_try(plan: Plan, history: History, verdict: Verdict) -> bool:
+    """Return whether lateness alone decided, and was no longer than the ranks had to wait for a core.
+
+    That goes for an arm that failed its contract as for a control that broke the hardened one: a
+    loaded machine must neither fail a guard nor make a fault look as if it needed one. Such an arm
+    is run again, alone, once; both verdicts are reported.
+    """
+    bound = plan.bound_s
+    if verdict.latency_s is None or bound is None or verdict.latency_s <= bound:
+        return False
+    contract = plan.contract if verdict.status is Status.FAIL else plan.hardened_contract
+    if verdict.status is not Status.FAIL and not verdict.bites:
+        return False
+    job = Job.of(history)
+    found = outcomes.find(plan, history)
+    on_time = breached(contract, plan, history, job, found, blame_rules.find(history), latency=0.0)
+    delay = max((e.seconds for e in history.all(RunDelay)), default=0.0)
+    return not on_time and verdict.latency_s - bound <= delay
+
+
+# ---------------------------------------------------------------- what would make a pass unearned
+
+
+def _doubt(plan: Plan, history: History, job: Job, outcome: Outcome | None) -> str:
+    if outcome is Outcome.NOT_INJECTED:
+        return ""
+    return (
+        _unproved(plan, history)
+        or _unordered(plan, history, job)
+        or _not_in_effect(plan, history, job)
+        or _teardown(job, outcome)
+    )
+
+
+def _unproved(plan: Plan, history: History) -> str:
+    """*During* is proved by submit < fire < every holder's entry, and no rank saw it complete."""
+    for event in history.all(Injected):
+        if event.phase != Phase.DURING:
+            continue
+        if not event.submitted:
+            return f"{event.fault} fired before its operation was submitted: not proved to be during"
+        same = [
+            c for c in history.all(Completed) if (c.op, c.group, c.nth) == (event.op, event.group, event.nth)
+        ]
+        early = [c for c in same if c.t_s <= event.t_s]
+        if early:
+            return f"{event.op} #{event.nth} had completed on slot {early[0].slot} when {event.fault} fired"
+        held = [h for h in history.all(Held) if (h.op, h.nth) == (event.op, event.nth)]
+        if not held:
+            return f"no rank was held at {event.op} #{event.nth}: not proved to be during"
+        entered = [
+            e
+            for e in history.all(Entered)
+            if e.slot == held[0].slot and (e.op, e.group, e.nth) == (event.op, event.group, event.nth)
+        ]
+        if any(e.t_s < event.t_s for e in entered):
+            return f"the held rank entered {event.op} #{event.nth} before {event.fault} fired"
+    return ""
+
+
+def _unordered(plan: Plan, history: History, job: Job) -> str:
+    """A death by a signal that neither the plan, a guard of the profile nor torch itself sends."""
+    ordered = {
+        slot
+        for injection in plan.injections
+        if injection.fault.ends_by_signal
+        for slot in outcomes.targets(plan, injection)
+    }
+    guard_codes = {code for guard in plan.profile.guards for code in guard.exit_codes}
+    for view in job.ranks:
+        code = view.exit_code
+        if code is None or code >= 0 or not view.ended_itself or code == -signal.SIGABRT:
+            continue
+        if view.slot in ordered or code in guard_codes:
+            continue
+        return f"rank {view.rank} was ended by signal {-code}, which nothing in this arm ordered"
+    return ""
+
+
+def _not_in_effect(plan: Plan, history: History, job: Job) -> str:
+    """Each guard that lives in the ranks has to be shown in effect on each rank that reached init."""
+    armed = {(g.guard, g.slot) for g in history.all(GuardArmed)}
+    for guard in plan.profile.guards:
+        if guard.lives_in != "rank":
+            continue
+        bare = [v.rank for v in job.ranks if v.entered and (guard.name, v.slot) not in armed]
+        if bare:
+            return f"guard {guard.name} is not shown in effect on {names(bare)}"
+    return ""
+
+
+def _teardown(job: Job, outcome: Outcome | None) -> str:
+    """An abort at exit after the work was done is torch's own; it proves nothing about a guard."""
+    if outcome is Outcome.FAILED and job.ranks and all(v.finished is not None for v in job.ranks):
+        return "all ranks had finished their work; the job failed at teardown only"
+    return ""
+
+
+def _rank_end(view: RankView, zero: float) -> RankEnd:
+    ended = None if view.alive_at_deadline or view.ended is None else round(view.ended.t_s - zero, 6)
+    code = None if view.alive_at_deadline else view.exit_code
+    last = LastOp(view.last.op, view.last.group, view.last.nth) if view.last is not None else None
+    return RankEnd(view.rank, code, ended, last)

@@ -1,0 +1,96 @@
+"""The first rank that ended, or stopped, by its own doing.
+
+A victim that fails first is not the culprit: an error that speaks of a lost peer or a timeout,
+an exit after a failed operation, or a signal that the launcher or the supervisor sent, is nobody's
+own doing. A SIGABRT, and an exit code without any exception seen, count only where nothing
+stronger is found, and then only the earliest: victims end like that too.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from chaoskit.judge.job import Job, RankView, names
+from chaoskit.model import Blame, Culprit, Kind
+
+TOGETHER_S = 0.05
+"""Own deaths this close to the first are as guilty as it; later ones may be consequences."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    view: RankView
+    t_s: float
+    kind: Kind
+    reason: str
+    weak: bool = False
+
+
+def find(job: Job) -> Blame | None:
+    """Return the rank (or ranks) whose own end came first."""
+    causes = [c for c in (_cause(job, v) for v in job.ranks) if c is not None]
+    strong = [c for c in causes if not c.weak]
+    if strong:
+        first = min(strong, key=lambda c: c.t_s)
+        guilty = [c for c in strong if c.kind == first.kind and c.t_s - first.t_s <= TOGETHER_S]
+    elif causes:
+        first = min(causes, key=lambda c: c.t_s)
+        guilty = [first]
+    else:
+        return None
+    ranks = [c.view.rank for c in guilty]
+    culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
+    return Blame(culprits, first.kind, f"{names(ranks)} {first.reason}", first.view.last_line)
+
+
+def _cause(job: Job, view: RankView) -> _Cause | None:
+    cause = _own_error(view) or _stop(view) or _own_end(job, view)
+    if cause is not None and view.signalled is not None and view.signalled.t_s <= cause.t_s:
+        return None  # whatever it did after the launcher's signal was the answer to it
+    return cause
+
+
+def _own_error(view: RankView) -> _Cause | None:
+    raised = view.raised
+    if view.fired is not None and view.fired.guard == "oom_exit":
+        return _Cause(view, view.fired.t_s, Kind.OUT_OF_MEMORY, "ran out of memory")
+    if raised is None or raised.category not in ("own", "out_of_memory"):
+        return None
+    text = raised.message.splitlines()[0][:160] if raised.message else ""
+    if raised.category == "out_of_memory":
+        return _Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
+    return _Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
+
+
+def _stop(view: RankView) -> _Cause | None:
+    if view.stopped is None:
+        return None
+    return _Cause(view, view.stopped.t_s, Kind.FROZEN, f"was stopped{_place(view)}")
+
+
+def _own_end(job: Job, view: RankView) -> _Cause | None:
+    ended = view.ended
+    if ended is None or not view.ended_itself or view.is_victim_by_error or view.fired is not None:
+        return None
+    code = ended.exit_code
+    if code == 0:
+        if view.finished is not None or all(v.exit_code == 0 for v in job.ranks):
+            return None
+        return _Cause(view, ended.t_s, Kind.LEFT_EARLY, f"left early with exit 0{_place(view)}")
+    if ended.oom_kill:
+        return _Cause(
+            view, ended.t_s, Kind.OUT_OF_MEMORY, f"was killed by the kernel for memory{_place(view)}"
+        )
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        weak = code == -signal.SIGABRT
+        return _Cause(view, ended.t_s, Kind.KILLED, f"was ended by {name}{_place(view)}", weak)
+    return _Cause(view, ended.t_s, Kind.EXITED, f"exited with {code}{_place(view)}", weak=True)
+
+
+def _place(view: RankView) -> str:
+    if view.last is None:
+        return " before its first operation"
+    where = "in" if view.waiting is not None else "after"
+    return f" {where} {view.last.op} #{view.last.nth}" if view.last.op != "init" else f" {where} init"

@@ -1,0 +1,117 @@
+"""Builds histories by hand: what a rank did, in a line or two, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from chaoskit.history import (
+    ArmEnded,
+    Completed,
+    DeadlineReached,
+    Ended,
+    Entered,
+    Event,
+    Finished,
+    History,
+    Identity,
+    Injected,
+    OpFailed,
+    Raised,
+    Reported,
+    Sampled,
+    Started,
+    Stopped,
+)
+
+FINGERPRINTS = {"all_reduce": 11, "broadcast": 22, "barrier": 33, "init": 0}
+
+
+@dataclass
+class Story:
+    """A job of ``size`` ranks told event by event; times advance by a millisecond unless set."""
+
+    size: int = 4
+    now: float = 100.0
+    events: list[Event] = field(default_factory=list)
+    seq: dict[int, int] = field(default_factory=dict)
+    counts: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    last: dict[int, Entered] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for slot in range(self.size):
+            self.add(Started(self.tick(), slot, 1000 + slot))
+            self.add(Identity(self.tick(), slot, slot, slot, self.size, "host", 1000 + slot, "test", "2"))
+
+    def tick(self, by: float = 0.001) -> float:
+        self.now += by
+        return self.now
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+    def enter(self, slot: int, op: str, *, group: str = "default", fingerprint: int | None = None, **kw: object) -> None:
+        self.seq[slot] = self.seq.get(slot, 0) + 1
+        nth = self.counts[slot, group, op] = self.counts.get((slot, group, op), 0) + 1
+        mark = FINGERPRINTS.get(op, 44) if fingerprint is None else fingerprint
+        event = Entered(self.tick(), slot, op, group, nth, 1, self.seq[slot], mark, f"train.py:{10 + len(op)}", **kw)  # type: ignore[arg-type]
+        self.last[slot] = event
+        self.add(event)
+
+    def complete(self, slot: int) -> None:
+        e = self.last[slot]
+        self.add(Completed(self.tick(), slot, e.op, e.group, e.nth, e.step, e.seq))
+
+    def fail(self, slot: int, message: str = "Connection closed by peer") -> None:
+        e = self.last[slot]
+        self.add(OpFailed(self.tick(), slot, e.op, e.group, e.nth, e.step, e.seq, message))
+
+    def everyone(self, *ops: str, but: tuple[int, ...] = ()) -> None:
+        """All ranks (but some) enter and complete each of ``ops``."""
+        ranks = [r for r in range(self.size) if r not in but]
+        for op in ops:
+            for slot in ranks:
+                self.enter(slot, op)
+            for slot in ranks:
+                self.complete(slot)
+
+    def raised(self, slot: int, category: str, kind: str = "RuntimeError", message: str = "x") -> None:
+        self.add(Raised(self.tick(), slot, kind, message, category, "train.py:99"))  # type: ignore[arg-type]
+
+    def end(self, slot: int, code: int, by: str = "", **kw: object) -> None:
+        self.add(Ended(self.tick(), slot, code, by, **kw))  # type: ignore[arg-type]
+
+    def victim(self, slot: int) -> None:
+        """The rank's operation fails because a peer is lost, and it ends 1."""
+        self.fail(slot)
+        self.raised(slot, "peer_lost")
+        self.end(slot, 1)
+
+    def finish(self, *slots: int, result: float = 7.0) -> None:
+        for slot in slots:
+            self.add(Reported(self.tick(), slot, result))
+            self.add(Finished(self.tick(), slot))
+            self.end(slot, 0)
+
+    def stop(self, slot: int) -> None:
+        self.add(Stopped(self.tick(), slot))
+
+    def inject(self, slot: int, index: int = 0, fault: str = "kill", **kw: object) -> None:
+        self.add(Injected(self.tick(), slot, index, fault, **kw))  # type: ignore[arg-type]
+
+    def still(self, *slots: int, state: str = "S", line: str = "train.py:5", moving: bool = False) -> None:
+        """Three samples of each slot, a second apart."""
+        for look in range(3):
+            for slot in slots:
+                token = f"{slot}.{look if moving else 0}"
+                self.add(Sampled(self.tick(0.0), slot, state, token, 0.0, line, (), 0.0, line))
+            self.tick(1.0)
+
+    def deadline(self, *slots: int) -> None:
+        """The deadline comes; the supervisor ends the ranks that are left."""
+        self.add(DeadlineReached(self.tick(), -1, final=True))
+        for slot in slots:
+            self.end(slot, -9, "supervisor")
+
+    @property
+    def history(self) -> History:
+        return History.of([*self.events, ArmEnded(self.tick(), -1)])
