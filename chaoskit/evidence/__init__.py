@@ -1,0 +1,1 @@
+"""What can be seen of a running rank from outside. One file per source; none of them ends anything."""

@@ -1,0 +1,117 @@
+"""The folder of a run: where each arm's files go, and run.json. Folders are 0700.
+
+``runs/<time>-<seed>/`` holds run.json and ``<scenario>/<arm>[-r<repeat>][-a<attempt>]/`` with
+plan.json, history.jsonl, verdict.json and rank<N>/.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from chaoskit.errors import usage
+from chaoskit.request import ArmId
+
+_SECRET = re.compile(r"(?i)(token|secret|passw|passphrase|api_?key|access_?key|private|credential|auth|cookie|session)")
+_URL_LOGIN = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+
+
+def create(runs_dir: Path, seed: int) -> Path:
+    """Make and return a new run directory. Raises InvalidInput where it cannot be written."""
+    base = f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
+    for suffix in ("", *(f".{n}" for n in range(1, 1000))):
+        path = runs_dir / f"{base}{suffix}"
+        try:
+            path.mkdir(parents=True, mode=0o700)
+            return path.resolve()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise usage(f"cannot write the run directory {path}: {error.strerror}", "choose another --runs-dir") from None
+    raise usage(f"no free name for a run directory in {runs_dir}")
+
+
+def arm_dir(run_dir: Path, arm: ArmId) -> Path:
+    """Return the folder of one arm of the run."""
+    name = arm.arm
+    name += f"-r{arm.repeat}" if arm.repeat > 1 else ""
+    name += f"-a{arm.attempt}" if arm.attempt > 1 else ""
+    scenario = arm.scenario if arm.backend == "gloo" else f"{arm.scenario}@{arm.backend}"
+    return run_dir / scenario / name
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What run.json says of the run as a whole."""
+
+    command: str
+    seed: int
+    torch: str
+    started: str
+    interrupted: bool = False
+    wall_s: float | None = None
+
+
+def write_record(run_dir: Path, record: RunRecord) -> None:
+    """Write run.json, with versions and the redacted environment. Replaces an earlier one."""
+    body = {
+        "schema_version": 1,
+        "command": record.command,
+        "seed": record.seed,
+        "started": record.started,
+        "wall_s": record.wall_s,
+        "interrupted": record.interrupted,
+        "versions": {
+            "chaoskit": version("chaoskit"),
+            "torch": record.torch,
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        },
+        "cores": len(os.sched_getaffinity(0)),
+        "environment": redacted(os.environ),
+    }
+    temporary = run_dir / "run.json.tmp"
+    temporary.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(run_dir / "run.json")
+
+
+def redacted(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that matter to a training job, with anything that looks secret blanked."""
+    kept = (
+        "TORCH", "NCCL", "GLOO", "OMP_", "MKL_", "CUDA", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "SLURM_",
+        "PYTHON", "LD_", "KUBERNETES_SERVICE_HOST", "CHAOSKIT",
+    )  # fmt: skip
+    return {
+        key: "<redacted>" if _SECRET.search(key) else _URL_LOGIN.sub("<redacted>", value)
+        for key, value in sorted(environment.items())
+        if key.startswith(kept)
+    }
+
+
+def version(package: str) -> str:
+    """Return the installed version of ``package`` without importing it, or "" where there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def arm_dirs(path: Path) -> Iterator[Path]:
+    """Yield the arm folders at or below ``path`` in order (those with a plan.json)."""
+    if (path / "plan.json").is_file():
+        yield path
+        return
+    yield from sorted(p.parent for p in path.glob("**/plan.json"))
+
+
+def command_line() -> str:
+    """Return how this process was called, for the record."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
