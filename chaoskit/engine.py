@@ -26,7 +26,7 @@ from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.model import Arm, Backend, Plan, Profile, Scenario, ScenarioResult, Status, Verdict
 from chaoskit.plan import make_plan, startup_env
 from chaoskit.request import ArmId, Observer, RunRequest, RunResult, Silent
-from chaoskit.scenario import load_profile
+from chaoskit.scenario import hardened_arm, load_profile
 from chaoskit.schedule import Began, Schedule, Task
 from chaoskit.supervisor import Supervisor, write_stacks
 
@@ -94,7 +94,9 @@ class _Item:
 class _Run:
     def __init__(self, request: RunRequest, observer: Observer) -> None:
         if threading.current_thread() is not threading.main_thread():
-            raise LaunchFailed("chaoskit.run must be called from the main thread: its fork server ends with it")
+            raise LaunchFailed(
+                "chaoskit.run must be called from the main thread: its fork server ends with it"
+            )
         self.request = request
         self.observer = observer
         self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
@@ -126,7 +128,7 @@ class _Run:
         return items
 
     def _plans(self, scenario: Scenario, backend: Backend, repeat: int) -> Iterator[tuple[str, Plan]]:
-        hardened = next((a for a in scenario.arms if a.name != CONTROL), None)
+        hardened = hardened_arm(scenario)
         if hardened is None:
             raise usage(f"{scenario.name} has no arm besides the control")
         tested = self.request.profile or load_profile(hardened.profile)
@@ -138,17 +140,20 @@ class _Run:
                 continue
             profile = self._profile(arm)
             reference = tested if arm.name in (CONTROL, hardened.name) else profile
-            yield arm.name, make_plan(
-                scenario,
-                arm,
-                profile=profile,
-                hardened_profile=reference if reference.timeouts.collective_s else tested,
-                backend=backend,
-                seed=self.seed + repeat - 1,
-                repeat=repeat,
-                ranks=self.request.ranks,
-                time_scale=self.request.time_scale,
-                timeout_s=self.request.timeout_s,
+            yield (
+                arm.name,
+                make_plan(
+                    scenario,
+                    arm,
+                    profile=profile,
+                    hardened_profile=reference if reference.timeouts.collective_s else tested,
+                    backend=backend,
+                    seed=self.seed + repeat - 1,
+                    repeat=repeat,
+                    ranks=self.request.ranks,
+                    time_scale=self.request.time_scale,
+                    timeout_s=self.request.timeout_s,
+                ),
             )
 
     def _profile(self, arm: Arm) -> Profile:
@@ -173,7 +178,10 @@ class _Run:
         run_dir = rundir.create(self.request.runs_dir, self.seed)
         started = time.monotonic()
         record = rundir.RunRecord(
-            self.request.command or rundir.command_line(), self.seed, self.torch, time.strftime("%Y-%m-%dT%H:%M:%S%z")
+            self.request.command or rundir.command_line(),
+            self.seed,
+            self.torch,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         )
         rundir.write_record(run_dir, record)
         todo = tuple(key for item in self.items for key in item.plans)
@@ -183,7 +191,9 @@ class _Run:
                 self._skip(item, run_dir)
         self._run_arms(run_dir)
         wall = time.monotonic() - started
-        rundir.write_record(run_dir, dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3)))
+        rundir.write_record(
+            run_dir, dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
+        )
         results = tuple(item.result or item.judged() for item in self.items if item.result or item.verdicts)
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
@@ -192,18 +202,22 @@ class _Run:
         if not tasks:
             return
         schedule: Schedule[ArmId, Verdict] = Schedule(self.request.jobs or len(os.sched_getaffinity(0)))
-        with _stop_pipe() as (stop_r, stop_w), ServerPool() as pool:
-            with _signals(lambda: self._interrupt(schedule, pool, stop_w)):
-                for item in tasks:
-                    for plan in item.plans.values():
-                        pool.server(startup_env(plan.profile))  # in this thread: a server dies with its starter
-                arm = _ArmRunner(run_dir, pool, stop_r)
-                by_key = {key: item for item in tasks for key in item.plans}
-                for key, item in by_key.items():
-                    schedule.add(Task(key, partial(arm.run, key, item.plans[key])))
-                self._listen(schedule, by_key, arm)
+        by_key = {key: item for item in tasks for key in item.plans}
+        with (
+            _stop_pipe() as (stop_r, stop_w),
+            ServerPool() as pool,
+            _signals(lambda: self._interrupt(schedule, pool, stop_w)),
+        ):
+            for key, item in by_key.items():
+                pool.server(startup_env(item.plans[key].profile))  # in this thread: a server dies with it
+            arm = _ArmRunner(run_dir, pool, stop_r)
+            for key, item in by_key.items():
+                schedule.add(Task(key, partial(arm.run, key, item.plans[key])))
+            self._listen(schedule, by_key, arm)
 
-    def _listen(self, schedule: Schedule[ArmId, Verdict], by_key: dict[ArmId, _Item], arm: _ArmRunner) -> None:
+    def _listen(
+        self, schedule: Schedule[ArmId, Verdict], by_key: dict[ArmId, _Item], arm: _ArmRunner
+    ) -> None:
         for heard in schedule.run():
             item = by_key[dataclasses.replace(heard.key, attempt=1)]
             plan = item.plans[dataclasses.replace(heard.key, attempt=1)]

@@ -116,7 +116,7 @@ class Trigger:
                 return f"at {self.kind}"
 
 
-class Fault(ABC):  # noqa: B024 - subclasses implement fire() or around(), see chaoskit.faults
+class Fault(ABC):
     """One thing that goes wrong. Subclasses are frozen dataclasses, one file each, in faults/."""
 
     name: ClassVar[str]
@@ -133,7 +133,7 @@ class Fault(ABC):  # noqa: B024 - subclasses implement fire() or around(), see c
     rank: RankSet
 
 
-class Guard(ABC):  # noqa: B024 - see chaoskit.guards
+class Guard(ABC):
     """One protection. Subclasses are frozen dataclasses, one file each, in guards/."""
 
     name: ClassVar[str]
@@ -355,7 +355,7 @@ class Plan:
     ``profile`` is already scaled by ``time_scale``. ``bound_s`` is the seconds from the injection
     to the end of the last rank that the *hardened* contract allows, ``deadline_s`` adds the margin.
     ``start_limit_s`` bounds the time from the start of the arm to its injection (or to its end,
-    for a healthy arm). ``holder_wait_s`` bounds how long a *during* holder waits.
+    for a healthy arm).
     ``expected_result`` is None where the result cannot be known.
     """
 

@@ -80,14 +80,15 @@ class Registry(Generic[T]):
     def _add(self, cls: object) -> None:
         if not (inspect.isclass(cls) and issubclass(cls, self._base)):
             raise BrokenPlugin(f"{cls!r}: expected a subclass of {self._base.__name__}")
+        member: type[T] = cls
         if any(cls is known for known in self._known.values()):
             return  # checked before; reading its source again takes milliseconds
         where = f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
         if not dataclasses.is_dataclass(cls):
             raise BrokenPlugin(f"{where}: {cls.__name__} must be a frozen dataclass")
-        if wrong := self._check(cls):
+        if wrong := self._check(member):
             raise BrokenPlugin(f"{where}: {cls.__name__}: {wrong}")
         name: str = cls.name  # type: ignore[attr-defined]
-        other = self._known.setdefault(name, cls)
-        if other is not cls:
+        other = self._known.setdefault(name, member)
+        if other is not member:
             raise BrokenPlugin(f"{where}: the name {name!r} is already taken by {other.__module__}")

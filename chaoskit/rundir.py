@@ -20,7 +20,9 @@ from pathlib import Path
 from chaoskit.errors import usage
 from chaoskit.request import ArmId
 
-_SECRET = re.compile(r"(?i)(token|secret|passw|passphrase|api_?key|access_?key|private|credential|auth|cookie|session)")
+_SECRET = re.compile(
+    r"(?i)(token|secret|passw|passphrase|api_?key|access_?key|private|credential|auth|cookie|session)"
+)
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
 
@@ -35,7 +37,9 @@ def create(runs_dir: Path, seed: int) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise usage(f"cannot write the run directory {path}: {error.strerror}", "choose another --runs-dir") from None
+            raise usage(
+                f"cannot write the run directory {path}: {error.strerror}", "choose another --runs-dir"
+            ) from None
     raise usage(f"no free name for a run directory in {runs_dir}")
 
 

@@ -102,5 +102,5 @@ class Schedule(Generic[K, R]):
         try:
             result = task.work(lambda: self._heard.put(_Idle(task.key)))
             self._heard.put(Done(task.key, result))
-        except BaseException as error:  # whatever it is, the caller must hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
             self._heard.put(Done(task.key, None, error))

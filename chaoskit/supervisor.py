@@ -104,13 +104,13 @@ class Supervisor:
         while not self._ended:
             now = time.monotonic()
             if not told_to_end and now >= clock.next_sample:
-                self._sample(channels, clock, now)
-                told_to_end = self._at_deadline(arm, clock, now)
+                self._sample(channels, clock)
+                told_to_end = clock.due and self._at_deadline(arm, clock)
             activity.tick(now, self._pids)
             if told_to_end and now > clock.limit + END_LIMIT_S:
                 self._malfunction("the warden did not end the arm in time")
                 return
-            timeout = max(0.0, min(clock.next_sample, activity.next_tick, now + 1.0) - now)
+            timeout = max(0.0, min(clock.next_sample, activity.next_tick, now + 1.0) - time.monotonic())
             ready = wait([arm.connection, channels.doorbell_r, self.stop_fd], timeout)
             if arm.connection in ready:
                 self._hear(arm.connection)
@@ -121,17 +121,15 @@ class Supervisor:
                 self._events.append(Interrupted(time.monotonic(), -1))
                 told_to_end = self._end(arm, clock)
 
-    def _at_deadline(self, arm: RunningArm, clock: _Clock, now: float) -> bool:
+    def _at_deadline(self, arm: RunningArm, clock: _Clock) -> bool:
         """Decide what the deadline means; return whether everything is to be ended now."""
-        if now < clock.limit:
-            return False
         job = Job.of(History.of(self._events + self._recorded_so_far))
         if not clock.extended and not hang.judge(job).hung:
             extra = EXTENSION * clock.allowed
             clock.extend(extra)
-            self._events.append(DeadlineReached(now, -1, final=False, extended_s=extra))
+            self._events.append(DeadlineReached(time.monotonic(), -1, final=False, extended_s=extra))
             return False
-        self._events.append(DeadlineReached(now, -1, final=True))
+        self._events.append(DeadlineReached(time.monotonic(), -1, final=True))
         return self._end(arm, clock)
 
     def _end(self, arm: RunningArm, clock: _Clock) -> bool:
@@ -162,52 +160,58 @@ class Supervisor:
 
     # ------------------------------------------------------------ looking
 
-    def _sample(self, channels: _Channels, clock: _Clock, now: float) -> None:
+    def _sample(self, channels: _Channels, clock: _Clock) -> None:
         self._recorded_so_far = [
             e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)
         ]
-        self._events += look.take(channels.regions, dict(self._pids), every_stack=now >= clock.limit)
-        clock.sampled()
+        self._events += look.take(channels.regions, dict(self._pids), every_stack=clock.last_look)
+        clock.sampled(time.monotonic())
 
     _recorded_so_far: list[Event] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class _Clock:
-    """When to look and when to end: the start limit until the last fault has fired, then the deadline."""
+    """When to look and when to end: the start limit until the last fault has fired, then the deadline.
 
-    limit: float
-    allowed: float
-    next_sample: float
-    extended: bool = False
-    _fired: list[int] = field(default_factory=list)
+    Looks are taken STILL_S, half of it, and nothing before the limit; on a loaded machine they come
+    later, and the decision waits for them: too few looks would tell nothing.
+    """
 
     def __init__(self, plan: Plan, start: float) -> None:
         by_launch = bool(plan.injections) and all(i.when.kind == "launch" for i in plan.injections)
         self.allowed = plan.deadline_s if by_launch and not plan.healthy else plan.start_limit_s
         self.extended = False
-        self._fired = []
+        self._fired = 0
         self._set(start + self.allowed)
 
     def _set(self, limit: float) -> None:
         self.limit = limit
         self.next_sample = limit - STILL_S
+        self._looks: list[float] = []
+
+    @property
+    def last_look(self) -> bool:
+        """The look to be taken now is the one that decides."""
+        return len(self._looks) >= hang.SAMPLES_MIN - 1
+
+    @property
+    def due(self) -> bool:
+        """The limit is there, and enough looks have been taken over a long enough time."""
+        looks = self._looks
+        spread = looks[-1] - looks[0] if looks else 0.0
+        return time.monotonic() >= self.limit and len(looks) >= hang.SAMPLES_MIN and spread > 0.9 * STILL_S
 
     def update(self, plan: Plan, fired: list[int]) -> None:
         """A doorbell rang: where a fault has fired anew, the deadline counts from now."""
-        if plan.healthy or sum(fired) <= sum(self._fired) or self.extended:
+        if plan.healthy or sum(fired) <= self._fired or self.extended:
             return
-        self._fired = fired
+        self._fired = sum(fired)
         self.allowed = plan.deadline_s
         self._set(time.monotonic() + plan.deadline_s)
 
-    def sampled(self) -> None:
-        """Looks are taken STILL_S, half of it, and nothing before the limit."""
-        for ahead in (STILL_S / 2, 0.0):
-            if self.limit - ahead > self.next_sample + 1e-6:
-                self.next_sample = self.limit - ahead
-                return
-        self.next_sample = self.limit
+    def sampled(self, now: float) -> None:
+        self._looks.append(now)
+        self.next_sample = max(now + STILL_S / 2, self.next_sample + STILL_S / 2)
 
     def extend(self, extra: float) -> None:
         self.extended = True

@@ -15,11 +15,15 @@ from chaoskit.history import Sampled
 from chaoskit.rank import region
 
 
-def take(regions: Mapping[int, memoryview | mmap.mmap], pids: Mapping[int, int], every_stack: bool = False) -> list[Sampled]:
+def take(
+    regions: Mapping[int, memoryview | mmap.mmap], pids: Mapping[int, int], every_stack: bool = False
+) -> list[Sampled]:
     """Return a sample of each slot in ``pids`` (slot -> pid); with ``every_stack`` also of waiting ranks."""
     lives = {slot: region.live(regions[slot]) for slot in pids}
     looks = {slot: process.look(pid) for slot, pid in pids.items()}
-    wanted = {s: p for s, p in pids.items() if every_stack or (not lives[s].op and looks[s].state not in "TZX")}
+    wanted = {
+        s: p for s, p in pids.items() if every_stack or (not lives[s].op and looks[s].state not in "TZX")
+    }
     found = stacks.gather(wanted)
     now = time.monotonic()
     samples = []
@@ -32,7 +36,16 @@ def take(regions: Mapping[int, memoryview | mmap.mmap], pids: Mapping[int, int],
         site = stack.user_line or live.site
         samples.append(
             Sampled(
-                now, slot, seen.state, token, seen.cpu_s, stack.line, stack.frames, allowance, site, seen.io_bytes
+                now,
+                slot,
+                seen.state,
+                token,
+                seen.cpu_s,
+                stack.line,
+                stack.frames,
+                allowance,
+                site,
+                seen.io_bytes,
             )
         )
     return samples

@@ -35,7 +35,7 @@ _NOT_THE_USERS = (
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The main thread's frames, innermost first, as ``function (file:line)``; ``line`` is its innermost frame."""
+    """The main thread's frames, innermost first, as ``function (file:line)``; ``line`` is the innermost."""
 
     frames: tuple[str, ...] = ()
     line: str = ""
@@ -56,7 +56,7 @@ def read(pid: int) -> Stack:
     if command is None:
         return Stack()
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [command, "dump", "--json", "--nonblocking", "--pid", str(pid)],
             capture_output=True,
             timeout=TIMEOUT_S,

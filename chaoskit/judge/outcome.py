@@ -102,10 +102,8 @@ def _ended(plan: Plan, job: Job) -> Found:
     wrong = [v for v in job.ranks if v.exit_code == 0 and is_wrong(plan, v)]
     if wrong:
         values = ", ".join(f"rank {v.rank}: {v.reported.value:g}" for v in wrong if v.reported)
-        return Found(
-            Outcome.CORRUPTED,
-            f"{names([v.rank for v in wrong])} ended 0 with a wrong result ({values}; right: {plan.expected_result:g})",
-        )
+        said = f"{names([v.rank for v in wrong])} ended 0 with a wrong result"
+        return Found(Outcome.CORRUPTED, f"{said} ({values}; right: {plan.expected_result:g})")
     bad = [v for v in job.ranks if v.exit_code != 0]
     if bad:
         return Found(Outcome.FAILED, f"all ranks ended, {names([v.rank for v in bad])} nonzero")

@@ -204,7 +204,7 @@ def command(pid: int, limit: int = 200) -> str:
 
 
 def run_delay_s(pid: int) -> float:
-    """Return how long the main thread of ``pid`` was runnable without a core; 0 where the kernel does not say."""
+    """Return how long the main thread of ``pid`` was runnable without a core; 0 where it is not told."""
     try:
         with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
             return int(file.read().split()[1]) * 1e-9

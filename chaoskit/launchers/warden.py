@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from chaoskit import history
-from chaoskit.history import ArmEnded, ArmStarted, Ended, Leftover, Malfunction, RunDelay, Signalled, Started, Stopped
+from chaoskit.history import (
+    ArmEnded,
+    ArmStarted,
+    Ended,
+    Leftover,
+    Malfunction,
+    RunDelay,
+    Signalled,
+    Started,
+    Stopped,
+)
 from chaoskit.launchers import isolation, kernel, policies, rank_process, sweep
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.outbox import Outbox

@@ -49,11 +49,15 @@ class Story:
     def add(self, event: Event) -> None:
         self.events.append(event)
 
-    def enter(self, slot: int, op: str, *, group: str = "default", fingerprint: int | None = None, **kw: object) -> None:
+    def enter(
+        self, slot: int, op: str, *, group: str = "default", fingerprint: int | None = None, **kw: object
+    ) -> None:
         self.seq[slot] = self.seq.get(slot, 0) + 1
         nth = self.counts[slot, group, op] = self.counts.get((slot, group, op), 0) + 1
         mark = FINGERPRINTS.get(op, 44) if fingerprint is None else fingerprint
-        event = Entered(self.tick(), slot, op, group, nth, 1, self.seq[slot], mark, f"train.py:{10 + len(op)}", **kw)  # type: ignore[arg-type]
+        event = Entered(
+            self.tick(), slot, op, group, nth, 1, self.seq[slot], mark, f"train.py:{10 + len(op)}", **kw
+        )  # type: ignore[arg-type]
         self.last[slot] = event
         self.add(event)
 

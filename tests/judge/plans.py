@@ -49,9 +49,13 @@ class Belt(Guard):
 HARDENED = Contract(Outcome.FAILED, Span(2.0), "nonzero", culprits=(Culprit("rank", "1"),))
 
 
-def plan_of(fault: Fault | None = None, *, size: int = 4, phase: Phase = Phase.BEFORE, **changes: object) -> Plan:
+def plan_of(
+    fault: Fault | None = None, *, size: int = 4, phase: Phase = Phase.BEFORE, **changes: object
+) -> Plan:
     """A plan of ``size`` ranks with one fault before all_reduce #2, whose contract is HARDENED."""
-    injections = () if fault is None else (Injection(fault, Trigger("collective", "all_reduce", 2, phase=phase)),)
+    injections = (
+        () if fault is None else (Injection(fault, Trigger("collective", "all_reduce", 2, phase=phase)),)
+    )
     plan = Plan(
         scenario="s",
         arm="hardened",

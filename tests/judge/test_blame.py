@@ -239,7 +239,7 @@ def test_an_abort_after_the_work_is_its_own_kind() -> None:
     story = Story(size=2)
     story.everyone("init")
     story.finish(0)
-    story.events = [e for e in story.events if not (type(e).__name__ == "Ended")]
+    story.events = [e for e in story.events if type(e).__name__ != "Ended"]
     story.finish(1)
     story.end(0, -6)
     assert told(story) == ((), Kind.ABORT_AT_TEARDOWN, False)

@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import HARDENED, Belt, Kill, Stall, plan_of
 
-from chaoskit.history import GuardArmed, GuardFired, Held, History, Interrupted, Leftover, Malfunction, RunDelay
+from chaoskit.history import (
+    GuardArmed,
+    GuardFired,
+    Held,
+    History,
+    Interrupted,
+    Leftover,
+    Malfunction,
+    RunDelay,
+)
 from chaoskit.judge import contract
 from chaoskit.model import Contract, Culprit, Outcome, Phase, Plan, Profile, Status, Verdict
 
@@ -232,7 +241,9 @@ def test_during_is_proved() -> None:
 
 
 @pytest.mark.parametrize(
-    "flaw", [{"submitted": False}, {"completed": True}, {"early": True}, {"held": False}], ids=lambda f: next(iter(f))
+    "flaw",
+    [{"submitted": False}, {"completed": True}, {"early": True}, {"held": False}],
+    ids=lambda f: next(iter(f)),
 )
 def test_during_without_its_proof_is_inconclusive(flaw: dict[str, bool]) -> None:
     assert verdict(plan_of(Kill(), phase=Phase.DURING), during(**flaw)).status is Status.INCONCLUSIVE

@@ -32,7 +32,10 @@ def but(verdict: Verdict, **changes: object) -> Verdict:
         ([but(CONTROL, status=Status.FAIL), HARDENED], Result.INCONCLUSIVE),
         ([but(CONTROL, status=Status.SKIPPED), but(HARDENED, status=Status.SKIPPED)], Result.SKIPPED),
         ([CONTROL, but(HARDENED, status=Status.FAIL), but(HARDENED, attempt=2)], Result.HELD),
-        ([CONTROL, but(CONTROL, repeat=2, bites=False), HARDENED, but(HARDENED, repeat=2)], Result.INCONCLUSIVE),
+        (
+            [CONTROL, but(CONTROL, repeat=2, bites=False), HARDENED, but(HARDENED, repeat=2)],
+            Result.INCONCLUSIVE,
+        ),
     ],
 )
 def test_a_scenario(verdicts: list[Verdict], result: Result) -> None:

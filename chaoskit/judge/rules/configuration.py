@@ -89,14 +89,18 @@ def _master(job: Job, known: list[RankView]) -> Blame | None:
     odd = [r for r, master in told.items() if master != most] if clear else list(told)
     said = ", ".join(f"rank {r}: {told[r]}" for r in sorted(odd))
     rest = f"; the others: {most}" if clear else ""
-    return _blame(odd, f"MASTER_ADDR and MASTER_PORT differ between ranks ({said}{rest})", ambiguous=not clear)
+    return _blame(
+        odd, f"MASTER_ADDR and MASTER_PORT differ between ranks ({said}{rest})", ambiguous=not clear
+    )
 
 
 def _own_settings(job: Job, known: list[RankView]) -> Blame | None:
     """Settings that a rank itself, or its census guard, saw to be wrong on it."""
     odd = {v.rank: v.identity.problems[0] for v in known if v.identity and v.identity.problems}
     if not odd:
-        odd = {v.rank: v.fired.message for v in known if v.fired and v.fired.guard == "census" and v.fired.local}
+        odd = {
+            v.rank: v.fired.message for v in known if v.fired and v.fired.guard == "census" and v.fired.local
+        }
     if not odd:
         return None
     first = odd[min(odd)]

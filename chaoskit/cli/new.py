@@ -1,0 +1,78 @@
+"""``chaoskit new``: a commented scenario that runs as it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from chaoskit.cli.printing import say
+from chaoskit.errors import ChaoskitError, usage
+
+TEMPLATE = """\
+# A scenario: what runs, what goes wrong, and what must hold. `chaoskit validate FILE` checks it,
+# `chaoskit run FILE` runs it. `chaoskit schema scenario` prints a JSON Schema for your editor.
+name: {name}
+summary: A rank dies in the middle of an all_reduce; the others must not wait for it.
+tags: [mine]                       # chaoskit run tag:mine
+# seen_in: [owner/repository#123]  # where it happened for real
+
+# What runs: ddp-train, all-reduce-loop or subgroups. With settings: {{ddp-train: {{steps: 30}}}}
+workload: ddp-train
+topology: {{ranks: 4, backend: gloo}}
+
+# What goes wrong. Others: raise, stop, leave, sigterm, stall, slow, hold-gil, oom, memory-limit,
+# memory-cgroup, environment, port-taken, skip, extra, swap, reshape, cast.
+faults:
+  - kill: {{rank: 1, signal: SIGKILL}}
+    # When: the nth call of an operation on that rank, before, during or after it. Or one of
+    # {{step: 5}}, {{call: torch.save, nth: 1}}, {{after: 500ms}}, init, launch.
+    when: {{op: all_reduce, nth: 8, phase: during}}
+
+arms:
+  # The control arm shows what happens without protection.
+  control:
+    profile: torch-defaults
+    expect: {{outcome: {{gloo: failed, nccl: hung}}}}
+  # The hardened arm is the promise. Try your own profile with --profile FILE.
+  hardened:
+    profile: recommended
+    expect:
+      outcome: failed              # completed, failed, hung, overdue, corrupted or masked
+      within: 2s                   # or {{timeout: collective, plus: 2s}}; counts from the fault
+      exit: nonzero
+      culprits: [rank 1]
+"""
+
+
+@click.command("new")
+@click.argument("name", default="my-scenario")
+@click.option("--output", "-o", metavar="FILE", help="Write to FILE, which must not exist (default: stdout).")
+def new(name: str, output: str | None) -> None:
+    """Write a commented scenario to start from."""
+    from chaoskit.scenario.values import Wrong, slug
+
+    try:
+        text = TEMPLATE.format(name=slug(name))
+    except Wrong as wrong:
+        raise usage(f"the name {wrong.message}", wrong.hint) from None
+    if output is None:
+        say(text.rstrip("\n"))
+        return
+    _write(Path(output), text)
+    say(f"{output} is written; next: chaoskit validate {output}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        raise usage(f"{path} exists already", "choose another file: nothing is overwritten") from None
+    except (OSError, ValueError) as error:
+        raise usage(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ChaoskitError(f"{path} could not be written: {error.strerror or error}") from None

@@ -1,0 +1,128 @@
+"""``chaoskit run``: runs scenarios, shows what happens, and says what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import click
+
+from chaoskit.cli.reporting import emit
+from chaoskit.cli.run_options import Asked, Library, RunOptions, read
+from chaoskit.cli.watching import Both, Known, progress
+from chaoskit.errors import ChaoskitError, ExitCode
+from chaoskit.model import ScenarioResult
+from chaoskit.reports import junit
+from chaoskit.reports.exit_code import exit_code
+from chaoskit.reports.judged import Judged
+from chaoskit.request import Observer, RunRequest, RunResult
+
+Engine = Callable[[RunRequest, Observer], RunResult]
+
+
+@click.command("run")
+@click.argument("selectors", nargs=-1, metavar="[NAME|PATH|tag:TAG|all]...")
+@click.option(
+    "-k",
+    "keyword",
+    metavar="EXPR",
+    help="Keep scenarios whose name, family or tags match: 'memory and not cgroup'.",
+)
+@click.option("-x", "stop_at_first", is_flag=True, help="Stop at the first scenario that is not held.")
+@click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help="Test this profile in place of the hardened arm's; the control still runs.",
+)
+@click.option("--arm", "arms", multiple=True, metavar="NAME", help="Run only this arm. May be repeated.")
+@click.option("--backend", metavar="gloo|nccl", help="Use this backend instead of the scenario's.")
+@click.option(
+    "--ranks",
+    "--nproc-per-node",
+    "ranks",
+    metavar="N",
+    help="Start N ranks instead of the scenario's number.",
+)
+@click.option("--jobs", metavar="N", help="At most N busy arms at a time (default: the number of cores).")
+@click.option("--seed", metavar="S", help="The seed of everything random (default: drawn, and printed).")
+@click.option("--repeat", metavar="N", help="Run every arm N times and compare.")
+@click.option("--timeout", metavar="DURATION", help="Bound each arm, as 30s or 2m.")
+@click.option("--time-scale", metavar="X|auto", help="Multiply the profiles' durations by X (default: auto).")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="WHAT",
+    help="A skip for want of WHAT is inconclusive. May be repeated.",
+)
+@click.option(
+    "--runs-dir", default="runs", show_default=True, metavar="DIR", help="Where the run directory is made."
+)
+@click.option(
+    "--format", "form", default="text", show_default=True, metavar="text|json", help="What stdout gets."
+)
+@click.option("--junit", metavar="FILE", help="Also write a JUnit report to FILE.")
+def run(**typed: object) -> None:
+    """Run scenarios on real process groups and judge what happened.
+
+    Without a name every scenario of the library runs. Exit codes: 0 all is held or not needed,
+    1 something is not held, 2 something is inconclusive or all was skipped, 64 wrong usage,
+    70 chaoskit's own fault, 130 interrupted.
+    """
+    from chaoskit import engine
+
+    options = RunOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
+    asked = read(options, library())
+    sys.exit(execute(asked, engine.run, sys.stdout, sys.stderr))
+
+
+def library() -> Library:
+    """Return the functions behind names on the command line; imports pydantic."""
+    from chaoskit import capabilities, scenario
+
+    return Library(scenario.select, scenario.load_profile, capabilities.names, scenario.duration_s)
+
+
+def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> ExitCode:
+    """Run what is asked, report it, and return the exit code.
+
+    The JUnit file is written whatever happens once arms have run: interrupted, or chaoskit's own fault.
+    """
+    known = Known()
+    shown = progress(stdout, stderr, json=asked.form == "json")
+    try:
+        with shown as observer:
+            judged = Judged.of(engine(asked.request, Both(known, observer)))
+    except KeyboardInterrupt:
+        if known.run_dir is None:
+            raise
+        judged = known.interrupted(_torch_version())
+    except BaseException:
+        if known.run_dir is not None:
+            with suppress(ChaoskitError):  # the first error is the one to tell
+                _write_junit(asked.junit, known.results())
+        raise
+    try:
+        _write_junit(asked.junit, judged.scenarios)
+    finally:
+        emit(judged, asked.form, stdout)
+    return exit_code(judged.scenarios, interrupted=judged.interrupted)
+
+
+def _write_junit(path: Path | None, results: tuple[ScenarioResult, ...]) -> None:
+    if path is None:
+        return
+    try:
+        junit.write(path, results)
+    except OSError as error:
+        raise ChaoskitError(
+            f"{path}: the JUnit report could not be written: {error.strerror or error}"
+        ) from None
+
+
+def _torch_version() -> str:
+    from chaoskit import rundir
+
+    return rundir.version("torch")

@@ -1,0 +1,333 @@
+"""Scenario and arm and seed → Plan: everything of one arm resolved before anything runs.
+
+Pure: the same inputs give the same plan, and the only randomness comes from the seed. Durations that
+follow a timeout become seconds by the timeouts of the hardened profile, in every arm: the fault and
+the bound are then the same in all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import shlex
+from dataclasses import dataclass
+
+from chaoskit import workloads
+from chaoskit.errors import InvalidInput, usage
+from chaoskit.faults import RankFault
+from chaoskit.model import (
+    Arm,
+    Backend,
+    Contract,
+    Injection,
+    Plan,
+    Profile,
+    RankPlan,
+    Scenario,
+    Timeouts,
+    Topology,
+)
+from chaoskit.profiles.variables import lookup
+from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
+from chaoskit.scenario.listing import in_library
+from chaoskit.scenario.profile_file import load_profile
+
+AUTO_COLLECTIVE_S = 3.0
+"""What the automatic time scale makes of the hardened profile's collective timeout."""
+START_LIMIT_S = 30.0
+"""Time to start and reach the injection on a loaded machine, beyond what the scenario itself waits."""
+MARGIN_S, MARGIN_SHARE = 2.5, 0.25
+PORTS = range(15_000, 32_000)  # below the kernel's own choices (ip_local_port_range)
+ADDRESS = "127.0.0.1"
+_WORLD = ("RANK", "WORLD_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user chose for this run, where it differs from the file."""
+
+    backend: Backend
+    seed: int
+    ranks: int | None = None
+    time_scale: float | None = None
+    timeout_s: float | None = None
+    profile: str = ""  # replaces the hardened arm's
+
+
+def make_plan(
+    scenario: Scenario,
+    arm: Arm | str,
+    *,
+    profile: Profile,
+    hardened_profile: Profile,
+    seed: int,
+    backend: Backend | None = None,
+    repeat: int = 1,
+    attempt: int = 1,
+    ranks: int | None = None,
+    time_scale: float | None = None,
+    timeout_s: float | None = None,
+    master_port: int | None = None,
+) -> Plan:
+    """Return the plan of one arm.
+
+    ``profile`` is the arm's, ``hardened_profile`` the one under test, by whose timeouts durations and bounds
+    are reckoned; timeouts that it does not set are taken from the profile that the file hardens with.
+    ``time_scale`` None is *auto*. ``timeout_s`` bounds the arm. Raises InvalidInput where the scenario
+    cannot be run with so many ranks.
+    """
+    arm = _arm(scenario, arm)
+    chosen = Choices(
+        backend or scenario.topology.backend,
+        seed,
+        ranks,
+        time_scale,
+        timeout_s,
+        _replaced(scenario, arm, profile, hardened_profile),
+    )
+    scenario = _resized(scenario, chosen)
+    production = _timeouts(scenario, hardened_profile)
+    scale = _time_scale(time_scale, production)
+    scaled = _scaled(production, scale)
+    injections = tuple(_resolved(i, scaled) for i in scenario.injections)
+    port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)
+    processes = _processes(scenario, injections, port)
+    hardened_contract = _contract(scenario, hardened_arm(scenario) or arm, chosen.backend)
+    contract = _contract(scenario, arm, chosen.backend)
+    bounding = hardened_contract if arm.name == CONTROL or contract.within is None else contract
+    bound_s = bounding.within.seconds(scaled) if bounding.within is not None else None
+    start_limit_s = _start_limit_s(scenario, injections)
+    deadline_s = start_limit_s if bound_s is None else bound_s + max(MARGIN_S, MARGIN_SHARE * bound_s)
+    limit_s = math.inf if timeout_s is None else timeout_s
+    return Plan(
+        scenario=scenario.name,
+        arm=arm.name,
+        backend=chosen.backend,
+        seed=seed,
+        repeat=repeat,
+        attempt=attempt,
+        profile=profile.scaled(scale),
+        time_scale=scale,
+        workload=scenario.workload,
+        ranks=processes,
+        injections=injections,
+        contract=contract,
+        hardened_contract=hardened_contract,
+        healthy=scenario.healthy,
+        bound_s=bound_s,
+        production_bound_s=bounding.within.seconds(production) if bounding.within is not None else None,
+        deadline_s=min(deadline_s, limit_s),
+        start_limit_s=min(start_limit_s, limit_s),
+        expected_result=_expected_result(scenario, processes),
+        master_port=port,
+        gated=not any(i.when.kind in ("init", "launch") for i in injections),
+        rerun=rerun_text(scenario, arm, chosen),
+    )
+
+
+def startup_env(profile: Profile) -> tuple[tuple[str, str], ...]:
+    """Return the variables of ``profile`` that must be there when Python starts or torch is imported."""
+    return tuple(sorted((k, v) for k, v in profile.env if lookup(k).read_when != "group"))
+
+
+# ---------------------------------------------------------------- what is meant
+
+
+def _arm(scenario: Scenario, arm: Arm | str) -> Arm:
+    if isinstance(arm, Arm):
+        return arm
+    found = scenario.arm(arm)
+    if found is None:
+        raise usage(
+            f"{scenario.name} has no arm {arm!r}", f"it has: {', '.join(a.name for a in scenario.arms)}"
+        )
+    return found
+
+
+def _resized(scenario: Scenario, chosen: Choices) -> Scenario:
+    """The scenario with the number of ranks that was chosen."""
+    if chosen.ranks is None or chosen.ranks == scenario.topology.ranks:
+        return scenario
+    topology = Topology(chosen.ranks, scenario.topology.backend)
+    resized = dataclasses.replace(scenario, topology=topology)
+    if problems := check_ranks(resized):
+        named = [
+            dataclasses.replace(p, message=f"{scenario.name} with {chosen.ranks} ranks: {p.message}")
+            for p in problems
+        ]
+        raise InvalidInput(named)
+    return resized
+
+
+def _contract(scenario: Scenario, arm: Arm, backend: Backend) -> Contract:
+    """The arm's contract; on a backend that the scenario is not for (it will be skipped) that of its own."""
+    contract = arm.expect.on(backend)
+    if contract is None and backend not in scenario.backends:
+        contract = arm.expect.on(scenario.topology.backend)
+    if contract is None:
+        raise usage(
+            f"{scenario.name}: the arm {arm.name} expects nothing on {backend}", "add its outcome there"
+        )
+    return contract
+
+
+# ---------------------------------------------------------------- time
+
+
+def _timeouts(scenario: Scenario, tested: Profile) -> Timeouts:
+    """The production timeouts to follow: the tested profile's; for unset ones, the file's own profile's."""
+    own = tested.timeouts
+    hardened = hardened_arm(scenario)
+    if None not in (own.init_s, own.collective_s, own.store_s) or hardened is None:
+        return own
+    written = own if _same(tested, hardened.profile) else load_profile(hardened.profile).timeouts
+    return Timeouts(
+        own.init_s if own.init_s is not None else written.init_s,
+        own.collective_s if own.collective_s is not None else written.collective_s,
+        own.store_s if own.store_s is not None else written.store_s,
+    )
+
+
+def _time_scale(asked: float | None, production: Timeouts) -> float:
+    if asked is not None:
+        return asked
+    return min(1.0, AUTO_COLLECTIVE_S / production.collective_s) if production.collective_s else 1.0
+
+
+def _scaled(timeouts: Timeouts, scale: float) -> Timeouts:
+    values = (timeouts.init_s, timeouts.collective_s, timeouts.store_s)
+    return Timeouts(*(None if v is None else v * scale for v in values))
+
+
+def _resolved(injection: Injection, timeouts: Timeouts) -> Injection:
+    if not isinstance(injection.fault, RankFault):
+        return injection
+    return dataclasses.replace(injection, fault=injection.fault.resolved(timeouts))
+
+
+def _start_limit_s(scenario: Scenario, injections: tuple[Injection, ...]) -> float:
+    """A generous bound for the way to the injection, or through a whole healthy arm."""
+    settings = dict(scenario.workload.settings)
+    if (program := workloads.get(scenario.workload.name)) is not None:
+        settings = program.complete(settings)
+    steps, step_s = int(settings.get("steps", 20)), float(settings.get("step_s", 0.0))
+    limit_s = START_LIMIT_S + steps * step_s
+    for injection in injections:
+        times = 10 * steps if getattr(injection.fault, "repeats", False) else 1
+        limit_s += injection.when.after_s + times * _waits_s(injection)
+    return limit_s
+
+
+def _waits_s(injection: Injection) -> float:
+    """The seconds that a fault itself takes each time, where they are known."""
+    fields = dataclasses.fields(injection.fault)  # type: ignore[arg-type]  # faults are dataclasses
+    values = [getattr(injection.fault, f.name) for f in fields if f.name.endswith("_s")]
+    return sum(v for v in values if isinstance(v, (int, float)) and math.isfinite(v))
+
+
+# ---------------------------------------------------------------- processes
+
+
+def _port(scenario: str, arm: str, seed: int) -> int:
+    return random.Random(f"{seed}/{scenario}/{arm}").choice(PORTS)
+
+
+def _processes(scenario: Scenario, injections: tuple[Injection, ...], port: int) -> tuple[RankPlan, ...]:
+    return tuple(
+        _process(slot, scenario.topology.ranks, injections, port) for slot in range(scenario.topology.ranks)
+    )
+
+
+def _launcher_env(slot: int, ranks: int, port: int) -> dict[str, str]:
+    """What torchrun hands to the process ``slot`` of a job on one node."""
+    return {
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "1",
+        "LOCAL_RANK": str(slot),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": ADDRESS,
+        "MASTER_PORT": str(port),
+        "RANK": str(slot),
+        "ROLE_NAME": "default",
+        "ROLE_RANK": str(slot),
+        "ROLE_WORLD_SIZE": str(ranks),
+        "WORLD_SIZE": str(ranks),
+    }
+
+
+def _process(slot: int, ranks: int, injections: tuple[Injection, ...], port: int) -> RankPlan:
+    env = _Edited(_launcher_env(slot, ranks, port))
+    for injection in injections:
+        fault = injection.fault
+        if injection.when.kind == "launch" and isinstance(fault, RankFault) and fault.targets(slot):
+            fault.environment(env)
+    unset = tuple(sorted(name for name in env.taken if name not in env))
+    return RankPlan(slot, tuple(sorted(env.items())), unset)
+
+
+class _Edited(dict[str, str]):
+    """An environment that remembers what was taken out, whether it was there or not."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        super().__init__(env)
+        self.taken: set[str] = set()
+
+    def pop(self, name: str, *default: str) -> str:  # type: ignore[override]
+        self.taken.add(name)
+        found: str = super().pop(name, *default)
+        return found
+
+    def __delitem__(self, name: str) -> None:
+        self.taken.add(name)
+        super().__delitem__(name)
+
+
+def _expected_result(scenario: Scenario, processes: tuple[RankPlan, ...]) -> float | None:
+    """The number each rank has to report; None where the launcher lied about the world."""
+    ranks = scenario.topology.ranks
+    for process in processes:
+        told = dict(process.env)
+        if any(told.get(name) != _launcher_env(process.slot, ranks, 0)[name] for name in _WORLD):
+            return None
+    program = workloads.get(scenario.workload.name)
+    return None if program is None else program.expected(dict(scenario.workload.settings), ranks)
+
+
+# ---------------------------------------------------------------- running it again
+
+
+def _same(profile: Profile, name_or_file: str) -> bool:
+    return name_or_file in (profile.name, profile.file)
+
+
+def _replaced(scenario: Scenario, arm: Arm, profile: Profile, tested: Profile) -> str:
+    """The profile that took the place of the file's own, as the command line names it; or an empty text."""
+    for one in (tested, profile) if arm.name != CONTROL else (tested,):
+        if not any(_same(one, a.profile) for a in scenario.arms):
+            return one.name if not one.file or _is_built_in(one) else one.file
+    return ""
+
+
+def _is_built_in(profile: Profile) -> bool:
+    from chaoskit.scenario.profile_file import BUILT_IN, profile_names
+
+    return profile.name in profile_names() and profile.file == str(BUILT_IN / f"{profile.name}.yaml")
+
+
+def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
+    """Return the command that runs this arm again just so."""
+    name = scenario.file if scenario.file and not in_library(scenario.file) else scenario.name
+    name = f"./{name}" if name == scenario.file and "/" not in name else name
+    words = ["chaoskit", "run", name, "--arm", arm.name, "--seed", str(chosen.seed)]
+    if chosen.backend != scenario.topology.backend:
+        words += ["--backend", chosen.backend]
+    if chosen.ranks is not None:
+        words += ["--ranks", str(chosen.ranks)]
+    if chosen.profile:
+        words += ["--profile", chosen.profile]
+    if chosen.time_scale is not None:
+        words += ["--time-scale", f"{chosen.time_scale:.12g}"]
+    if chosen.timeout_s is not None:
+        words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
+    return shlex.join(words)

@@ -1,0 +1,173 @@
+"""Turns a forked process into one rank of an arm, runs the script in it, and ends it as Python would.
+
+The order matters: environment, recorder, tap (the outermost listener), guards, faults' own preparations,
+script. What goes wrong before the script runs is chaoskit's own malfunction and is recorded as such.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import random
+import socket
+import sys
+import threading
+import time
+import traceback
+import weakref
+from typing import Final, NoReturn
+
+import torch
+
+from chaoskit import intercept, progress, workloads
+from chaoskit.errors import ExitCode
+from chaoskit.guards import interfaces
+from chaoskit.guards.arming import arm
+from chaoskit.guards.context import number, say
+from chaoskit.history import GuardArmed, GuardFired, Identity, Malfunction
+from chaoskit.model import Plan
+from chaoskit.rank import failing, gate
+from chaoskit.rank.holder import Peers
+from chaoskit.rank.recorder import Recorder
+from chaoskit.rank.region import Channels, Word
+from chaoskit.rank.tap import Tap
+from chaoskit.rank.triggers import shots_of
+
+_FAILED: Final = 1
+_INTERRUPTED: Final = 130
+
+
+class RecordingContext:
+    """The rank as its guards see it: what they say goes into the history, and to stderr."""
+
+    def __init__(self, recorder: Recorder, slot: int, backend: str) -> None:
+        self._recorder = recorder
+        self._slot = slot
+        self.rank = number("RANK")
+        self.world_size = number("WORLD_SIZE")
+        self.backend = backend
+
+    def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
+        self._recorder.note(GuardArmed(time.monotonic(), self._slot, guard, effective, applicable))
+
+    def fired(self, guard: str, exit_code: int, message: str) -> None:
+        self._recorder.note(GuardFired(time.monotonic(), self._slot, guard, exit_code, message))
+        say(f"guard {guard}: {message} (exit {exit_code})")
+
+    def work_done(self) -> None:
+        self._recorder.set_word(Word.WORK_DONE, 1)
+
+
+def run_rank(plan: Plan, slot: int, channels: Channels) -> NoReturn:
+    """Be process ``slot`` of the arm until it ends. Called in a fresh fork, on its main thread."""
+    code = int(ExitCode.INTERNAL)
+    recorder: Recorder | None = None
+    try:
+        _forget_exit_handlers()
+        _set_environment(plan, slot)
+        recorder = Recorder.open(channels)
+        recorder.note(_identity(slot, plan.backend))
+        tap = _prepare(plan, slot, channels, recorder)
+    except BaseException as error:  # noqa: BLE001 - the process is ours, and ends here
+        traceback.print_exc()
+        if recorder is not None:
+            recorder.note(Malfunction(time.monotonic(), slot, f"rank not prepared: {error!r}"))
+    else:
+        code = _run_script(plan, slot, recorder, tap)
+    finally:
+        _exit(code)
+
+
+def _forget_exit_handlers() -> None:
+    """Those that the parent registered are its own: they would remove its temporary folders, for example."""
+    atexit._clear()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # not in typeshed
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+    atexit.register(logging.shutdown)
+
+
+def _set_environment(plan: Plan, slot: int) -> None:
+    rank = next(r for r in plan.ranks if r.slot == slot)
+    os.environ.update(plan.profile.env)
+    os.environ.update(rank.env)
+    for name in rank.unset:
+        os.environ.pop(name, None)
+    sys.argv = [plan.workload.name]
+    random.seed(plan.seed)
+    torch.manual_seed(plan.seed)
+
+
+def _identity(slot: int, backend: str) -> Identity:
+    launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "chaoskit"
+    ranks = (number("RANK"), number("LOCAL_RANK"), number("WORLD_SIZE"))
+    master = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    return Identity(
+        time.monotonic(), slot, *ranks, socket.gethostname(), os.getpid(), launcher, torch.__version__,
+        master, tuple(interfaces.problems(backend)),
+    )  # fmt: skip
+
+
+def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> Tap:
+    context = RecordingContext(recorder, slot, plan.backend)
+    tap = Tap(
+        recorder,
+        shots_of(plan.injections, slot),
+        Peers(channels),
+        slot=slot,
+        rank=context.rank,
+        world_size=len(plan.ranks),
+        seed=plan.seed,
+        gate=(lambda: gate.wait_for_store(context.rank)) if plan.gated else (lambda: None),
+    )
+    intercept.install()
+    intercept.add(tap)
+    arm(plan.profile.guards, context)
+    # After the guards: a fault that fires when a step is done may raise, and they have to be told before.
+    progress.subscribe(tap)
+    progress.count_optimizer_steps()
+    tap.start()
+    return tap
+
+
+def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
+    """Run the workload and return the exit code that Python would end with."""
+    program = workloads.get(plan.workload.name)
+    if program is None:
+        recorder.note(Malfunction(time.monotonic(), slot, f"no workload {plan.workload.name!r}"))
+        return int(ExitCode.INTERNAL)
+    try:
+        program.run({**dict(plan.workload.settings), "backend": plan.backend})
+        tap.finished()
+    except SystemExit as error:
+        return _code_of(error)
+    except BaseException as error:  # noqa: BLE001 - reported as Python would
+        failing.clean(error)
+        recorder.note(failing.raised(slot, error))
+        # As the interpreter does: the frames, and with them the model, live to the end of the process. Freed
+        # here, DDP's reducer would join gloo's thread under the GIL, which at times hangs for good.
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        with contextlib.suppress(Exception):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
+    return 0
+
+
+def _code_of(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    print(error.code, file=sys.stderr)
+    return _FAILED
+
+
+def _exit(code: int) -> NoReturn:
+    """End as the interpreter does, without its finalization: a forked rank shares the server's modules."""
+    with contextlib.suppress(Exception):
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)

@@ -1,0 +1,317 @@
+"""The shared memory of one rank: its layout, and how the supervisor reads it while the rank runs.
+
+One memfd holds a region for each slot of an arm. The rank maps its own; what it wrote survives its SIGKILL
+and a script that closes all descriptors. A region is
+
+- a header page of 64-bit words (see :class:`Word`), each written by one store;
+- *texts*: an append-only log that gives numbers to names, lines, shapes and dtypes, and to *forms*: what
+  one place in the script issues again and again (operation, group, line, shape, dtype);
+- *notes*: an append-only log of rare events, each a line of :func:`chaoskit.history.to_line`;
+- a *ring* of 64-byte slots for what is frequent (entered, completed, failed, stepped), the sequence
+  number first and last, so that a slot that was being written at the rank's death shows as torn.
+
+Standard library only; the writing side is :mod:`chaoskit.rank.recorder`. The reader believes
+nothing: arbitrary bytes give fewer events, never an exception.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from chaoskit import history
+from chaoskit.history import Completed, Entered, Event, Lost, OpFailed, Stepped
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview | mmap.mmap
+
+MAGIC: Final = 0x316B_736F_6168_6B63
+VERSION: Final = 1
+HEADER_BYTES: Final = 4096
+TEXTS_BYTES: Final = 128 * 1024
+NOTES_BYTES: Final = 64 * 1024
+RING_SLOTS: Final = 8192
+SLOT: Final = struct.Struct("<QqIIIII4xQ8xQ")
+"""first, t_ns, kind, form, nth, step, seq, word, last. ``word`` is the fingerprint (entered) or the number of
+the message (failed)."""
+TEXTS_AT: Final = HEADER_BYTES
+NOTES_AT: Final = TEXTS_AT + TEXTS_BYTES
+RING_AT: Final = NOTES_AT + NOTES_BYTES
+REGION_BYTES: Final = RING_AT + RING_SLOTS * SLOT.size
+"""Bytes of one slot's region; region ``i`` starts at ``i * REGION_BYTES`` of the memfd."""
+
+NOTE_TEXT_CHARS: Final = 2000
+"""Longest text kept of one field of a note."""
+NOTES_RESERVE: Final = 24 * 1024
+"""The end of the notes area that only decisive events may use, so that chatter cannot crowd them out."""
+TEXTS_RESERVE: Final = 16 * 1024
+"""The end of the texts area kept for forms without line and shape, for a script whose shapes never repeat."""
+DECISIVE: Final = frozenset({"Injected", "Raised", "GuardFired", "Reported", "Finished"})
+_SCAN_SLACK: Final = 64
+_LIVE_SCAN: Final = 256
+_U32 = 0xFFFF_FFFF
+_NS_PER_S: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """What a rank is given by its launcher: descriptor numbers and the index of its region.
+
+    ``doorbell`` is the write end of a pipe that wakes the supervisor; ``release`` an eventfd that becomes
+    readable once a rank of the arm has died or stopped (it is only polled, never read). -1: not there.
+    """
+
+    memfd: int
+    region: int
+    doorbell: int = -1
+    release: int = -1
+
+
+class Word(enum.IntEnum):
+    """The 64-bit words of the header."""
+
+    MAGIC = 0
+    VERSION = 1
+    PID = 2
+    SEQ = 3  # of the newest ring slot, from 1
+    STEP = 4  # optimizer steps done
+    PROGRESS = 5  # counts everything that is progress: steps, phases, reports
+    ALLOWANCE_NS = 6  # CLOCK_MONOTONIC end of the declared phase; 0: none
+    WORK_DONE = 7
+    FIRED = 8  # bit i: injection i has fired here
+    RELEASED = 9  # bit i: who is held for injection i may go on
+    TEXTS_USED = 10
+    TEXTS_LOST = 11
+    NOTES_USED = 12
+    NOTES_LOST = 13
+
+
+class Kind(enum.IntEnum):
+    """What a ring slot tells."""
+
+    ENTERED = 1
+    COMPLETED = 2
+    FAILED = 3
+    STEPPED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """One cheap look at a running rank. ``op`` is the newest operation it is in, "" outside of any."""
+
+    pid: int = 0
+    seq: int = 0
+    step: int = 0
+    progress: int = 0
+    allowance_until_s: float = 0.0  # CLOCK_MONOTONIC
+    work_done: bool = False
+    fired: int = 0  # how many injections fired here
+    op: str = ""
+    group: str = ""
+    nth: int = 0
+    entered_s: float = 0.0  # CLOCK_MONOTONIC
+    site: str = ""
+
+
+def map_region(memfd: int, region: int) -> mmap.mmap:
+    """Map one region, readable and writable. Raises OSError or ValueError."""
+    return mmap.mmap(memfd, REGION_BYTES, offset=region * REGION_BYTES)
+
+
+def read_events(region: Buffer, slot: int) -> list[Event]:
+    """Return all events of the region of ``slot``, ordered by time; what is damaged is left out.
+
+    A :class:`~chaoskit.history.Lost` event counts overwritten, torn and dropped records. Meant for a rank
+    that has ended; of a running one the newest records may be missing.
+    """
+    data = bytes(region)
+    words = _words(data)
+    if words is None:
+        return []
+    texts = _read_texts(data, words)
+    records, lost, torn = _read_ring(data, words)
+    events = [e for r in records if (e := _to_event(r, slot, texts)) is not None]
+    notes, _ = read_notes(data, slot)
+    events += notes
+    lost += min(words[Word.NOTES_LOST], _U32)
+    events.sort(key=lambda e: e.t_s)
+    if lost or torn:
+        events.append(Lost(events[-1].t_s if events else 0.0, slot, lost, torn))
+    return events
+
+
+def read_notes(region: Buffer, slot: int, start: int = 0) -> tuple[list[Event], int]:
+    """Return the rare events written from position ``start`` on, and the position to go on from.
+
+    Cheap and safe on a running rank: an entry counts only once it is complete.
+    """
+    header = _words(region)
+    if header is None:
+        return [], start
+    events: list[Event] = []
+    area = memoryview(region)[NOTES_AT:RING_AT]
+    used = min(header[Word.NOTES_USED], NOTES_BYTES)
+    seen: set[int] = set()
+    for number, body in _entries(area, start, used):
+        if number in seen:
+            continue
+        seen.add(number)
+        event = _parse_note(body)
+        if event is not None:
+            events.append(replace(event, slot=slot))
+    return events, max(start, used)
+
+
+def live(region: Buffer) -> Live:
+    """Return where the rank is now (microseconds of work; for sampling a running rank)."""
+    words = _words(region)
+    if words is None:
+        return Live()
+    look = Live(
+        pid=words[Word.PID],
+        seq=words[Word.SEQ],
+        step=words[Word.STEP],
+        progress=words[Word.PROGRESS],
+        allowance_until_s=words[Word.ALLOWANCE_NS] / _NS_PER_S,
+        work_done=bool(words[Word.WORK_DONE]),
+        fired=words[Word.FIRED].bit_count(),
+    )
+    entered = _open_operation(region, words[Word.SEQ])
+    if entered is None:
+        return look
+    op, group, site, _, _ = _read_texts(region, words).form(entered.form)
+    return replace(look, op=op, group=group, nth=entered.nth, entered_s=entered.t_ns / _NS_PER_S, site=site)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    number: int
+    t_ns: int
+    kind: int
+    form: int
+    nth: int
+    step: int
+    seq: int
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    texts: dict[int, str]
+    forms: dict[int, tuple[int, ...]]
+    members: dict[str, tuple[int, ...]]
+
+    def form(self, number: int) -> tuple[str, str, str, str, str]:
+        op, group, site, shape, dtype = self.forms.get(number, (-1, -1, 0, 0, 0))
+        get = self.texts.get
+        return get(op, "?"), get(group, "?"), get(site, ""), get(shape, ""), get(dtype, "")
+
+
+def _words(region: Buffer) -> tuple[int, ...] | None:
+    if len(region) < REGION_BYTES:
+        return None
+    words: tuple[int, ...] = struct.unpack_from("<14Q", region, 0)
+    return words if words[Word.MAGIC] == MAGIC and words[Word.VERSION] == VERSION else None
+
+
+def _entries(area: memoryview, start: int, used: int) -> Iterator[tuple[int, bytes]]:
+    at = start
+    while at + 8 <= used:
+        size = int.from_bytes(area[at : at + 4], "little")
+        number = int.from_bytes(area[at + 4 : at + 8], "little")
+        if at + 8 + size > used:
+            return
+        yield number, bytes(area[at + 8 : at + 8 + size])
+        at += 8 + size
+
+
+def _parse_note(body: bytes) -> Event | None:
+    try:
+        event = history.from_line(body.decode())
+        return replace(event, t_s=float(event.t_s)) if math.isfinite(event.t_s) else None
+    except (ValueError, RecursionError, TypeError, AttributeError, OverflowError):
+        return None
+
+
+def _read_texts(region: Buffer, words: tuple[int, ...]) -> _Texts:
+    found = _Texts({0: ""}, {}, {})
+    area = memoryview(region)[TEXTS_AT:NOTES_AT]
+    for number, body in _entries(area, 0, min(words[Word.TEXTS_USED], TEXTS_BYTES)):
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, str):
+            found.texts[number] = value
+        elif isinstance(value, list) and len(value) == 5 and all(isinstance(v, int) for v in value):
+            found.forms[number] = tuple(value)
+        elif isinstance(value, dict) and isinstance(value.get("group"), str):
+            ranks = value.get("members")
+            if isinstance(ranks, list) and all(isinstance(r, int) for r in ranks):
+                found.members[value["group"]] = tuple(ranks)
+    return found
+
+
+def _read_record(region: Buffer, index: int) -> tuple[_Record | None, bool]:
+    """Return the record of ring slot ``index`` and whether the slot is torn."""
+    values = SLOT.unpack_from(region, RING_AT + index * SLOT.size)
+    first, last = values[0], values[-1]
+    if first != last or (first and first % RING_SLOTS != index):
+        return None, True
+    return (_Record(*values[:-1]) if first else None), False
+
+
+def _read_ring(region: Buffer, words: tuple[int, ...]) -> tuple[list[_Record], int, int]:
+    """Return the records in order, how many were overwritten, and how many are torn."""
+    top = words[Word.SEQ]
+    slots = range(RING_SLOTS) if top + _SCAN_SLACK >= RING_SLOTS else range(top + _SCAN_SLACK)
+    records: list[_Record] = []
+    torn = 0
+    for index in slots:
+        record, is_torn = _read_record(region, index)
+        torn += is_torn
+        if record is not None:
+            records.append(record)
+    records.sort(key=lambda r: r.number)
+    if not records:
+        return [], 0, torn
+    newest = records[-1].number
+    records = [r for r in records if r.number > newest - RING_SLOTS]
+    return records, max(0, newest - RING_SLOTS), torn
+
+
+def _open_operation(region: Buffer, top: int) -> _Record | None:
+    """Return the newest record of an entry that has no end yet, looking a little way back."""
+    ended: set[int] = set()
+    for number in range(top, max(0, top - _LIVE_SCAN), -1):
+        record, _ = _read_record(region, number % RING_SLOTS)
+        if record is None or record.number != number:
+            continue
+        if record.kind in (Kind.COMPLETED, Kind.FAILED):
+            ended.add(record.seq)
+        elif record.kind == Kind.ENTERED and record.seq not in ended:
+            return record
+    return None
+
+
+def _to_event(r: _Record, slot: int, texts: _Texts) -> Event | None:
+    t_s = r.t_ns / _NS_PER_S
+    op, group, site, shape, dtype = texts.form(r.form)
+    match r.kind:
+        case Kind.ENTERED:
+            members = texts.members.get(group, ())
+            return Entered(t_s, slot, op, group, r.nth, r.step, r.seq, r.word, site, shape, dtype, members)
+        case Kind.COMPLETED:
+            return Completed(t_s, slot, op, group, r.nth, r.step, r.seq)
+        case Kind.FAILED:
+            return OpFailed(t_s, slot, op, group, r.nth, r.step, r.seq, texts.texts.get(r.word, ""))
+        case Kind.STEPPED:
+            return Stepped(t_s, slot, r.step)
+        case _:
+            return None

@@ -1,0 +1,108 @@
+"""Makes the rich consoles that the terminal reports print to, and the lines they print.
+
+Everything printed is a :class:`rich.text.Text` of text that is already safe: no markup, no
+emoji codes and no highlighting is ever looked for in what a user's file or a rank says.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from chaoskit.model import Result, Status
+from chaoskit.reports.wording import LONGEST_NAME, LONGEST_TEXT, safe
+
+WIDTH_WITHOUT_TERMINAL = 120
+"""Columns in a pipe or a file, where nothing says how wide the reader's screen is."""
+
+STYLE = {
+    Status.PASS: "green",
+    Status.FAIL: "bold red",
+    Status.INCONCLUSIVE: "yellow",
+    Status.SKIPPED: "dim",
+    Result.HELD: "green",
+    Result.NOT_HELD: "bold red",
+    Result.NOT_NEEDED: "cyan",
+    Result.INCONCLUSIVE: "yellow",
+    Result.SKIPPED: "dim",
+}
+_MARK = {
+    Status.PASS: ("✓", "+"),
+    Status.FAIL: ("✗", "x"),
+    Status.INCONCLUSIVE: ("?", "?"),
+    Status.SKIPPED: ("-", "-"),
+    Result.HELD: ("✓", "+"),
+    Result.NOT_HELD: ("✗", "x"),
+    Result.NOT_NEEDED: ("○", "o"),
+    Result.INCONCLUSIVE: ("?", "?"),
+    Result.SKIPPED: ("-", "-"),
+}
+
+
+class ReportConsole(Console):
+    """A console whose reader may go away without ending the process.
+
+    rich would raise SystemExit from the middle of a run, with ranks alive.
+    """
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def console_for(stream: IO[str]) -> Console:
+    """Return a console on ``stream``: colour only on a terminal, none with NO_COLOR."""
+    width = None if stream.isatty() or os.environ.get("COLUMNS") else WIDTH_WITHOUT_TERMINAL
+    return ReportConsole(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+def is_live(stream: IO[str], console: Console) -> bool:
+    """Say whether a table that redraws itself makes sense: a real terminal, and no CI log."""
+    if os.environ.get("CI"):
+        return False
+    return stream.isatty() and console.is_terminal and not console.is_dumb_terminal
+
+
+class Pen:
+    """Makes text fit for one console: safe, and plain ASCII where its encoding is not UTF-8."""
+
+    def __init__(self, console: Console) -> None:
+        self._ascii = not console.encoding.lower().startswith("utf")
+
+    def name(self, text: str) -> str:
+        """Return a name, safe and of bounded length."""
+        return safe(text, longest=LONGEST_NAME, ascii_only=self._ascii)
+
+    def text(self, text: str) -> str:
+        """Return a reason or message, safe and of bounded length."""
+        return safe(text, longest=LONGEST_TEXT, ascii_only=self._ascii)
+
+    def mark(self, verdict: Status | Result) -> str:
+        """Return the one character that stands for ``verdict``."""
+        return _MARK[verdict][self._ascii]
+
+    @property
+    def more(self) -> str:
+        """Return the sign for text that was cut."""
+        return "~" if self._ascii else "…"
+
+    def fit(self, text: Text, width: int) -> Text:
+        """Return ``text`` cut to ``width`` columns."""
+        if text.cell_len <= width:
+            return text
+        cut = text.copy()
+        cut.truncate(max(0, width - 1), overflow="crop")
+        cut.append(self.more)
+        return cut
+
+
+def print_wrapped(console: Console, text: Text, first: int, rest: int) -> None:
+    """Print ``text`` within the width, its first line indented by ``first``, the others by ``rest``."""
+    width = max(console.width, rest + 8)
+    lines = text.wrap(console, width - rest + (rest - first if text.cell_len <= width - first else 0))
+    for number, line in enumerate(lines):
+        line.rstrip()
+        console.print(Text.assemble(" " * (first if number == 0 else rest), line), soft_wrap=True)

@@ -1,0 +1,87 @@
+"""The one JSON object of ``--format json``. Its shape is versioned: additive changes only.
+
+Every number is finite (JSON has neither NaN nor Infinity) and durations are rounded to a
+millisecond, below which nothing here is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+from chaoskit.model import JsonValue, RankEnd, Result, ScenarioResult, Verdict
+from chaoskit.reports.exit_code import exit_code
+from chaoskit.reports.judged import Judged
+
+SCHEMA_VERSION = 1
+
+
+def render(judged: Judged) -> str:
+    """Return the object as JSON text with a final newline."""
+    text = json.dumps(document(judged), indent=2, allow_nan=False, ensure_ascii=True)
+    return text + "\n"
+
+
+def document(judged: Judged) -> dict[str, JsonValue]:
+    """Return the object whose schema ``chaoskit schema output`` prints."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_dir": str(judged.run_dir),
+        "seed": judged.seed,
+        "torch": judged.torch,
+        "scenarios": [_scenario(s) for s in judged.scenarios],
+        "verdicts": [_verdict(v) for v in judged.verdicts],
+        "summary": _summary(judged),
+        "wall_s": _rounded(judged.wall_s),
+    }
+
+
+def _summary(judged: Judged) -> dict[str, int]:
+    counts = Counter(s.result for s in judged.scenarios)
+    code = exit_code(judged.scenarios, interrupted=judged.interrupted)
+    return {**{r.value: counts[r] for r in Result}, "exit_code": int(code)}
+
+
+def _scenario(result: ScenarioResult) -> dict[str, JsonValue]:
+    return {
+        "name": result.name,
+        "backend": result.backend,
+        "result": result.result.value,
+        "reason": result.reason,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, JsonValue]:
+    return {
+        "scenario": verdict.scenario,
+        "arm": verdict.arm,
+        "repeat": verdict.repeat,
+        "attempt": verdict.attempt,
+        "backend": verdict.backend,
+        "profile": verdict.profile,
+        "status": verdict.status.value,
+        "outcome": None if verdict.outcome is None else verdict.outcome.value,
+        "kind": None if verdict.kind is None else verdict.kind.value,
+        "reason": verdict.reason,
+        "bound_s": _rounded(verdict.bound_s),
+        "production_bound_s": _rounded(verdict.production_bound_s),
+        "latency_s": _rounded(verdict.latency_s),
+        "culprits": [{"kind": c.kind, "id": c.id} for c in verdict.culprits],
+        "victims": list(verdict.victims),
+        "where": verdict.where,
+        "ranks": [_rank(r) for r in verdict.ranks],
+        "rerun": verdict.rerun,
+    }
+
+
+def _rank(end: RankEnd) -> dict[str, JsonValue]:
+    last = None if end.last is None else {"op": end.last.op, "group": end.last.group, "nth": end.last.nth}
+    return {"rank": end.rank, "exit_code": end.exit_code, "ended_s": _rounded(end.ended_s), "last": last}
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return ``value`` to the millisecond; None for what JSON cannot say."""
+    if value is None or not math.isfinite(value):
+        return None
+    return round(value, 3) + 0.0  # no -0.0

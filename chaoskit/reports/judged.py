@@ -1,0 +1,33 @@
+"""What a report speaks of. A value; nothing is computed from it here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoskit.model import ScenarioResult, Verdict
+from chaoskit.request import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a report speaks of: a run, or run directories that were judged again.
+
+    ``seed`` is None where several runs with different seeds are reported together.
+    """
+
+    run_dir: Path
+    seed: int | None
+    torch: str
+    scenarios: tuple[ScenarioResult, ...]
+    wall_s: float
+    interrupted: bool = False
+
+    @classmethod
+    def of(cls, run: RunResult) -> Judged:
+        """Return what a report says of ``run``."""
+        return cls(run.run_dir, run.seed, run.torch, run.scenarios, run.wall_s, run.interrupted)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(v for s in self.scenarios for v in s.verdicts)

@@ -1,0 +1,197 @@
+"""The summary on the terminal: each scenario's result, each arm's facts, and how to look closer.
+
+Columns where there is room, one fact after the other where there is not. What is not held,
+inconclusive or skipped always says why and how to run it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from chaoskit.model import Result, ScenarioResult, Status, Verdict
+from chaoskit.reports.console import STYLE, Pen, print_wrapped
+from chaoskit.reports.judged import Judged
+from chaoskit.reports.repeats import ArmRepeats, Same, by_arm
+from chaoskit.reports.wording import (
+    culprits_of,
+    latency_of,
+    outcome_of,
+    plural,
+    production_bound_of,
+    seconds,
+    words,
+)
+
+NARROW = 72
+"""Below this many columns an arm is written as one fact after the other."""
+_INDENT = 4
+_DETAIL_INDENT = 8
+_WIDEST_COLUMN = 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The facts of one arm, ready to print, in the order of the columns."""
+
+    status: Status
+    arm: str
+    outcome: str
+    latency: str
+    culprit: str
+    last: str  # production bound and repeats: no column, as nothing follows
+
+    @property
+    def columns(self) -> tuple[str, str, str, str]:
+        return self.arm, self.outcome, self.latency, self.culprit
+
+
+def print_summary(judged: Judged, console: Console) -> None:
+    """Print everything that is known about ``judged``."""
+    pen = Pen(console)
+    arms = [by_arm(r.verdicts) for r in judged.scenarios]
+    widths = _widths(_row(g, a, pen) for repeats in arms for a in repeats for g in a.groups)
+    for result, repeats in zip(judged.scenarios, arms, strict=True):
+        _print_scenario(result, repeats, widths, console, pen)
+    _print_footer(judged, console, pen)
+
+
+def _print_scenario(
+    result: ScenarioResult, arms: tuple[ArmRepeats, ...], widths: tuple[int, ...], console: Console, pen: Pen
+) -> None:
+    style = STYLE[result.result]
+    heading = Text.assemble(
+        (f"{pen.mark(result.result)} ", style),
+        (pen.name(result.name), "bold"),
+        (f"  {words(result.result)}", style),
+        (f"  [{result.backend}]", "dim"),
+    )
+    print_wrapped(console, heading, 0, _INDENT)
+    if result.result is not Result.HELD and (news := _news(result)):
+        _fact(console, "reason", pen.text(news), _INDENT)
+    for arm in arms:
+        for same in arm.groups:
+            _print_arm(same, arm, widths, console, pen)
+        for attempt in arm.superseded:
+            said = f"{outcome_of(attempt)}, {words(attempt.status)}: {attempt.reason}"
+            _fact(console, f"attempt {attempt.attempt} before", pen.text(said))
+
+
+def _news(result: ScenarioResult) -> str:
+    """Return the scenario's reason without the part that is printed with an arm anyway."""
+    reason = result.reason
+    for verdict in result.verdicts:
+        if verdict.status is not Status.PASS and verdict.reason:
+            reason = reason.removesuffix(verdict.reason)
+    return reason.rstrip(": ")
+
+
+def _print_arm(same: Same, arm: ArmRepeats, widths: tuple[int, ...], console: Console, pen: Pen) -> None:
+    row = _row(same, arm, pen)
+    style = STYLE[row.status]
+    mark = Text(f"{pen.mark(row.status)} ", style=style)
+    if console.width < NARROW:
+        facts = ", ".join(p for p in (row.outcome, row.latency, row.culprit, row.last) if p)
+        print_wrapped(console, Text.assemble(mark, f"{row.arm}: ", (facts, style)), _INDENT, _DETAIL_INDENT)
+    else:
+        cells = [_padded(c, w) for c, w in zip(row.columns, widths, strict=True)]
+        line = Text.assemble(mark, cells[0], (cells[1], style), *cells[2:], row.last)
+        line.rstrip()
+        print_wrapped(console, line, _INDENT, _DETAIL_INDENT)
+    _print_details(same, arm, console, pen)
+
+
+def _print_details(same: Same, arm: ArmRepeats, console: Console, pen: Pen) -> None:
+    verdict = same.first
+    if arm.diverges:
+        _fact(console, "repeats", ", ".join(str(v.repeat) for v in same.verdicts))
+    if verdict.status is Status.PASS:
+        return
+    _fact(console, words(verdict.status), pen.text(verdict.reason or "no reason was given"))
+    if verdict.where:
+        _fact(console, "where", pen.text(verdict.where))
+    if verdict.rerun:
+        _unbroken(console, "rerun", pen.text(verdict.rerun))
+
+
+def _row(same: Same, arm: ArmRepeats, pen: Pen) -> _Row:
+    verdict = same.first
+    last = [production_bound_of(verdict)]
+    if arm.count > 1:
+        last.append(f"{len(same.verdicts)}/{arm.count} {'repeats' if arm.diverges else 'equal'}")
+    return _Row(
+        verdict.status,
+        pen.name(verdict.arm),
+        outcome_of(verdict),
+        _latencies(same),
+        pen.text(culprits_of(verdict)),
+        ", ".join(text for text in last if text),
+    )
+
+
+def _latencies(same: Same) -> str:
+    """Return the latency against the bound; of repeats the least and the greatest."""
+    known = same.latencies_s
+    if len(known) < 2 or seconds(known[0]) == seconds(known[-1]):
+        return latency_of(same.first)
+    bound = f" of {seconds(same.first.bound_s)}" if same.first.bound_s is not None else ""
+    return f"{seconds(known[0])} to {seconds(known[-1])}{bound}"
+
+
+def _widths(rows: Iterable[_Row]) -> tuple[int, ...]:
+    """Return the width of each column, with the gap to the next; 0 for one that is empty."""
+    longest = [0, 0, 0, 0]
+    for row in rows:
+        longest = [
+            max(n, min(Text(c).cell_len, _WIDEST_COLUMN)) for n, c in zip(longest, row.columns, strict=True)
+        ]
+    return tuple(n + 2 if n else 0 for n in longest)
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * max(width - Text(cell).cell_len, 2 if width else 0)
+
+
+def _print_footer(judged: Judged, console: Console, pen: Pen) -> None:
+    console.print()
+    counts = Counter(r.result for r in judged.scenarios)
+    said = [Text(f"{counts[r]} {words(r)}", style=STYLE[r]) for r in Result if counts[r]]
+    total = f"{plural(len(judged.scenarios), 'scenario')}, {plural(len(judged.verdicts), 'arm')}"
+    total += f" in {seconds(judged.wall_s)}" if judged.wall_s > 0 else ""
+    print_wrapped(console, Text(f"{total}: ").append_text(Text(", ").join(said)), 0, 2)
+    for result in (Result.NOT_HELD, Result.INCONCLUSIVE):
+        names = [pen.name(r.name) for r in judged.scenarios if r.result is result]
+        if names:
+            print_wrapped(console, Text(f"{words(result)}: {', '.join(names)}", style=STYLE[result]), 0, 2)
+    for line in _notes(judged.verdicts):
+        print_wrapped(console, Text(pen.text(line), style="dim"), 0, 2)
+    if judged.interrupted:
+        print_wrapped(console, Text("interrupted: what was not finished is not judged", style="yellow"), 0, 2)
+    seed = "several seeds" if judged.seed is None else f"seed {judged.seed}"
+    print_wrapped(console, Text(f"{seed}, torch {pen.name(judged.torch)}"), 0, 2)
+    _unbroken(console, "run directory", pen.text(str(judged.run_dir)), indent=0)
+
+
+def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+    if any(production_bound_of(v) for v in verdicts):
+        yield "extrapolated (not measured): the bound with the profile's own, unshortened durations"
+    without: dict[tuple[str, str], dict[str, None]] = {}
+    for v in verdicts:
+        without.setdefault((v.backend, v.profile), {}).update(dict.fromkeys(v.not_applicable))
+    for (backend, profile), names in without.items():
+        if names:
+            yield f"not applicable on {backend}: {', '.join(names)} (profile {profile})"
+
+
+def _fact(console: Console, key: str, value: str, indent: int = _DETAIL_INDENT) -> None:
+    print_wrapped(console, Text.assemble((f"{key}: ", "dim"), value), indent, indent + 2)
+
+
+def _unbroken(console: Console, key: str, value: str, indent: int = _DETAIL_INDENT) -> None:
+    """Print a line that is there to be copied: the terminal may wrap it, chaoskit does not."""
+    line = Text.assemble(" " * indent, (f"{key}: ", "dim"), value)
+    console.print(line, soft_wrap=True)

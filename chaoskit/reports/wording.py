@@ -1,0 +1,95 @@
+"""The words that all reports share: durations, outcomes, and text made safe to print.
+
+What a rank, a script or a scenario file says is hostile until it went through :func:`safe`.
+Stdlib only, so that the command line can use it before rich is imported.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chaoskit.model import Verdict
+
+LONGEST_TEXT = 2000
+"""Characters of one reason or message that a report shows."""
+LONGEST_NAME = 200
+"""Characters of one name that a report shows."""
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that steer a terminal, reorder text or cannot be seen or encoded."""
+
+
+def safe(text: str, *, longest: int = LONGEST_TEXT, ascii_only: bool = False) -> str:
+    r"""Return ``text`` on one line, with control, bidi and invisible characters written as escapes.
+
+    A line break becomes ``\n`` in two characters. With ``ascii_only`` everything else that is
+    not ASCII is escaped too. Longer text is cut, and the cut is stated.
+    """
+    cut = len(text) - longest
+    shown = text[:longest] if cut > 0 else text
+    escaped = "".join(c if _visible(c, ascii_only) else _escape(c) for c in shown)
+    return f"{escaped} [{cut} more characters]" if cut > 0 else escaped
+
+
+def _visible(char: str, ascii_only: bool) -> bool:
+    if " " <= char <= "~":
+        return True
+    return not ascii_only and unicodedata.category(char) not in _HIDDEN
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 arm``, ``2 arms``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration for people: ``87 ms``, ``3.25 s``, ``602 s``; ``?`` where there is none."""
+    if value is None or not math.isfinite(value):
+        return "?"
+    if value == 0:
+        return "0 s"
+    if abs(value) < 0.9995:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.3g} s" if abs(value) < 99.95 else f"{value:.0f} s"
+
+
+def words(value: str) -> str:
+    """Return an enumeration's value as words: ``not_held`` is *not held*."""
+    return value.replace("_", " ")
+
+
+def outcome_of(verdict: Verdict) -> str:
+    """Return the outcome in words; where there is none, the status."""
+    return words(verdict.outcome) if verdict.outcome is not None else words(verdict.status)
+
+
+def culprits_of(verdict: Verdict) -> str:
+    """Return who did it and what they did: ``rank 1 killed``; '' where nobody is named."""
+    who = ", ".join(str(c) for c in verdict.culprits)
+    what = words(verdict.kind) if verdict.kind is not None else ""
+    if verdict.ambiguous and who:
+        who = f"one of {who} (ambiguous)" if len(verdict.culprits) > 1 else f"{who} (ambiguous)"
+    return " ".join(part for part in (who, what) if part)
+
+
+def latency_of(verdict: Verdict) -> str:
+    """Return the latency against the bound: ``87 ms of 2 s``; '' where there is neither."""
+    if verdict.latency_s is not None:
+        bound = f" of {seconds(verdict.bound_s)}" if verdict.bound_s is not None else ""
+        return seconds(verdict.latency_s) + bound
+    return f"bound {seconds(verdict.bound_s)}" if verdict.bound_s is not None else ""
+
+
+def production_bound_of(verdict: Verdict) -> str:
+    """Return the bound with the profile's own durations where the run used shortened ones."""
+    production = verdict.production_bound_s
+    if production is None or (verdict.bound_s is not None and math.isclose(production, verdict.bound_s)):
+        return ""
+    return f"~{seconds(production)} extrapolated"

@@ -1,0 +1,74 @@
+"""Profile files: YAML → Profile, and where the built-in ones are."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import chaoskit.profiles
+from chaoskit import guards
+from chaoskit.errors import InvalidInput, Problem
+from chaoskit.model import Guard, Profile
+from chaoskit.scenario.fitting import read_model, read_settings
+from chaoskit.scenario.schema import ProfileFile
+from chaoskit.scenario.source import Document, KeyPath, read_document
+from chaoskit.scenario.values import did_you_mean
+
+BUILT_IN = Path(chaoskit.profiles.__file__).parent
+
+
+def profile_names() -> tuple[str, ...]:
+    """Return the names of the built-in profiles, from the gentlest to the strictest."""
+    order = ("torch-defaults", "folklore", "torchrun-policy", "recommended", "strict")
+    found = {path.stem for path in BUILT_IN.glob("*.yaml")}
+    return (*(n for n in order if n in found), *sorted(found.difference(order)))
+
+
+def load_profile(name_or_path: str | Path) -> Profile:
+    """Return the built-in profile of that name, or the one in that file.
+
+    A text with a ``/`` or a ``.`` is a file. Raises InvalidInput with every problem in it.
+    """
+    given = str(name_or_path)
+    path = Path(given)
+    if isinstance(name_or_path, str) and given in profile_names():
+        return _built_in(given)
+    if not isinstance(name_or_path, Path) and "/" not in given and path.suffix not in (".yaml", ".yml"):
+        hint = did_you_mean(given, profile_names())
+        raise InvalidInput(
+            [Problem(f"there is no profile {given!r}", hint=f"{hint}; or give a file, as ./mine.yaml")]
+        )
+    return _profile(read_document(path))
+
+
+@functools.cache
+def _built_in(name: str) -> Profile:
+    return _profile(read_document(BUILT_IN / f"{name}.yaml"))
+
+
+def _profile(document: Document) -> Profile:
+    found = read_model(ProfileFile, document.data, document, ())
+    guards_given = document.data.get("guards") if isinstance(document.data, dict) else None
+    made = _guards(guards_given, document) if isinstance(guards_given, dict) else ()
+    if document.problems or found is None:
+        raise InvalidInput(sorted(document.problems, key=lambda p: p.line))
+    return Profile(found.name, found.summary, made, found.env, document.file)
+
+
+def _guards(raw: dict[object, object], document: Document) -> tuple[Guard, ...]:
+    found = []
+    for name, settings in raw.items():
+        path: KeyPath = ("guards", name if isinstance(name, (str, int)) else str(name))
+        cls = guards.REGISTRY.get(name) if isinstance(name, str) else None
+        if cls is None:
+            document.problem(path, f"there is no guard `{name}`", did_you_mean(name, guards.REGISTRY.names()))
+            continue
+        values = read_settings(cls, settings, document, path)
+        if values is None:
+            continue
+        try:
+            found.append(cls(**values))
+        except ValueError as error:
+            message = str(error).removeprefix(f"{name}: ")
+            document.problem(path, f"guards.{name}: {message}")
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""SIGTERM to a rank that sits in a collective, with and without handlers of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from guards.job import Job, start
+
+from chaoskit.guards.sigterm_exit import SigtermExit
+
+GUARD = SigtermExit(grace_s=0.5)
+FLAG = threading.Event()
+
+
+def flag_handler(*_: object) -> None:
+    FLAG.set()
+
+
+def sit_in_a_collective() -> None:
+    dist.init_process_group("gloo")
+    dist.barrier()
+    print("ready")
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(4))
+    threading.Event().wait()
+
+
+def with_handler(rest: Callable[[], object], handler: object = flag_handler) -> Callable[[], None]:
+    def run() -> None:
+        signal.signal(signal.SIGTERM, handler)  # type: ignore[arg-type]
+        rest()
+
+    return run
+
+
+def terminated(job: Job) -> Job:
+    for slot in range(2):
+        job.wait_for("ready", slot)
+    os.kill(job.pids[0], signal.SIGTERM)
+    return job
+
+
+def test_a_swallowed_sigterm_ends_the_rank_after_the_grace() -> None:
+    first, _ = terminated(start(with_handler(sit_in_a_collective), GUARD)).wait(kill=[1])
+    assert first.code == 143
+    assert "SIGTERM came 0.5 s ago and the script has not ended (step 0, after barrier #1)" not in first.err
+    assert "SIGTERM came 0.5 s ago" in first.err
+    assert "in sit_in_a_collective" in first.err
+
+
+def test_without_it_the_sigterm_is_swallowed() -> None:
+    first, _ = terminated(start(with_handler(sit_in_a_collective))).wait(1.5)
+    assert first.code == -9
+
+
+def test_without_a_handler_the_default_action_ends_it_at_once() -> None:
+    first, _ = terminated(start(sit_in_a_collective, GUARD)).wait(kill=[1])
+    assert first.code == -15
+
+
+def test_a_handler_that_leaves_within_the_grace_is_respected() -> None:
+    def loop() -> None:
+        print("ready")
+        while not FLAG.is_set():
+            time.sleep(0.05)
+        print("saved")
+        sys.exit(3)
+
+    first, _ = terminated(start(with_handler(loop), SigtermExit(grace_s=5.0))).wait(kill=[1])
+    assert (first.code, first.out) == (3, "ready\nsaved\n")
+
+
+def test_ignored_stays_ignored() -> None:
+    job = terminated(start(with_handler(sit_in_a_collective, signal.SIG_IGN), SigtermExit(grace_s=0.1)))
+    first, _ = job.wait(1.0)
+    assert first.code == -9
+
+
+def test_a_sigterm_to_a_forked_worker_is_none_to_the_rank() -> None:
+    def run() -> None:
+        print("ready")
+        worker = os.fork()
+        if worker == 0:
+            signal.pause()  # the inherited handler runs and the worker goes on
+            os._exit(5)
+        time.sleep(0.1)
+        os.kill(worker, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 5
+        time.sleep(0.5)  # longer than the grace
+
+    job = start(with_handler(run), SigtermExit(grace_s=0.2))
+    assert [ended.code for ended in job.wait()] == [0, 0]

@@ -1,0 +1,182 @@
+"""The JUnit file: parsable whatever it is told, whole or absent, in agreement with the exit code."""
+
+from __future__ import annotations
+
+import os
+import stat
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaoskit.errors import ExitCode
+from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict
+from chaoskit.reports import junit
+from chaoskit.reports.exit_code import exit_code
+
+
+def cases(results: list[ScenarioResult]) -> dict[str, str]:
+    """Return name → the element that says how it went ('' where it passed)."""
+    said = {}
+    for case in ET.fromstring(junit.render(results)).iter("testcase"):
+        tags = [child.tag for child in case if child.tag != "system-out"]
+        said[f"{case.get('classname')}/{case.get('name')}"] = tags[0] if tags else ""
+    return said
+
+
+def test_one_case_per_arm(verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]) -> None:
+    control = verdict(arm="control", profile="torch-defaults")
+    failed = verdict(status=Status.FAIL, outcome=Outcome.HUNG, latency_s=None, reason="rank 2 never ended")
+    root = ET.fromstring(junit.render([result(control, failed, result=Result.NOT_HELD, reason="hung")]))
+    suite = root.find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    failure = root.find(".//testcase[@name='hardened']/failure")
+    assert failure is not None
+    assert failure.get("message") == "rank 2 never ended"
+    assert failure.text is not None
+    for fact in ("culprit: rank 1 killed", "outcome: hung", "where: train.py:31", "rerun: chaoskit run"):
+        assert fact in failure.text
+
+
+def test_the_elements_follow_the_status(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    def of(status: Status, outcome: Result, name: str) -> ScenarioResult:
+        return result(verdict(scenario=name, status=status), result=outcome)
+
+    assert cases(
+        [
+            of(Status.FAIL, Result.NOT_HELD, "a"),
+            of(Status.INCONCLUSIVE, Result.INCONCLUSIVE, "b"),
+            of(Status.SKIPPED, Result.SKIPPED, "c"),
+            of(Status.PASS, Result.NOT_NEEDED, "d"),
+        ]
+    ) == {"a/hardened": "failure", "b/hardened": "error", "c/hardened": "skipped", "d/hardened": ""}
+
+
+def test_an_arm_looks_no_worse_than_its_scenario(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    control = verdict(arm="control", status=Status.FAIL)
+    assert cases([result(control, verdict(), result=Result.NOT_NEEDED)])["rank-killed/control"] == ""
+    said = cases([result(control, verdict(), result=Result.INCONCLUSIVE)])
+    assert said["rank-killed/control"] == "error"
+
+
+def test_a_result_that_no_arm_shows_has_its_own_case(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    said = cases([result(verdict(), result=Result.INCONCLUSIVE, reason="the control was not run")])
+    assert said == {"rank-killed/hardened": "", "rank-killed/scenario": "error"}
+    assert cases([result(result=Result.SKIPPED, reason="no cgroup")]) == {"rank-killed/scenario": "skipped"}
+
+
+@settings(deadline=None)
+@given(
+    shapes=st.lists(
+        st.tuples(st.sampled_from(Result), st.lists(st.sampled_from(Status), max_size=3)), max_size=4
+    )
+)
+def test_counts_agree_with_the_exit_code(
+    shapes: list[tuple[Result, list[Status]]],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+) -> None:
+    results = [
+        result(*(verdict(arm=f"arm{i}", status=s) for i, s in enumerate(statuses)), result=r)
+        for r, statuses in shapes
+    ]
+    root = ET.fromstring(junit.render(results))
+    failures, errors = int(root.get("failures", "")), int(root.get("errors", ""))
+    code = exit_code(results)
+    assert (failures > 0) == (code is ExitCode.NOT_HELD)
+    if code is ExitCode.OK:
+        assert errors == 0
+
+
+def test_repeats_have_their_number(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    assert list(cases([result(verdict(repeat=1), verdict(repeat=2))])) == [
+        "rank-killed/hardened[1]",
+        "rank-killed/hardened[2]",
+    ]
+
+
+def test_an_attempt_that_was_followed_by_another_does_not_count(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    first = verdict(status=Status.FAIL, attempt=1)
+    assert cases([result(first, verdict(attempt=2))]) == {"rank-killed/hardened": ""}
+
+
+@settings(deadline=None)
+@given(text=st.text(st.characters()), number=st.floats())
+def test_hostile_text_parses_and_is_deterministic(
+    text: str, number: float, verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    hostile = verdict(scenario=text, arm=text, reason=text, status=Status.FAIL, where=text, latency_s=number)
+    results = [result(hostile, result=Result.NOT_HELD, reason=text)]
+    rendered = junit.render(results)
+    assert rendered == junit.render(results)
+    assert ET.fromstring(rendered).get("failures") == "1"
+
+
+def test_text_keeps_what_xml_allows(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    failed = verdict(status=Status.FAIL, reason='a <b> & "c" \x1b[31m\x00 漢 ]]>')
+    root = ET.fromstring(junit.render([result(failed, result=Result.NOT_HELD)]))
+    element = root.find(".//failure")
+    assert element is not None
+    assert element.get("message") == 'a <b> & "c" [31m 漢 ]]>'
+
+
+def test_the_file_is_replaced_whole(
+    tmp_path: Path, result: Callable[..., ScenarioResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "junit.xml"
+    assert junit.problems(path) == []
+    junit.write(path, [result()])
+    before = path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444 & ~_umask()
+
+    def broken(_source: str, _target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="No space"):
+        junit.write(path, [result(result=Result.NOT_HELD)])
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["junit.xml"]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_link_is_followed(tmp_path: Path, result: Callable[..., ScenarioResult]) -> None:
+    link, real = tmp_path / "link.xml", tmp_path / "real.xml"
+    link.symlink_to(real)
+    junit.write(link, [result()])
+    assert link.is_symlink()
+    assert real.read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("name", ["", "file/junit.xml", "bad\0name"])
+def test_a_path_that_cannot_be_written_is_a_problem(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    (problem,) = junit.problems(tmp_path / name)
+    assert str(problem)
+
+
+def test_a_device_is_written_to_directly(result: Callable[..., ScenarioResult]) -> None:
+    assert junit.problems(Path("/dev/null")) == []
+    junit.write(Path("/dev/null"), [result()])
+    assert Path("/dev/null").is_char_device()

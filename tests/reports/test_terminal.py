@@ -1,0 +1,226 @@
+"""The summary on the terminal: what it says, at any width, in any encoding, of hostile text too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from chaoskit.model import Culprit, Kind, Outcome, Result, ScenarioResult, Status, Verdict
+from chaoskit.reports.judged import Judged
+from chaoskit.reports.terminal import print_summary
+
+Make = Callable[..., Console]
+WIDTHS = (40, 80, 200)
+
+
+@pytest.fixture(scope="session")
+def mixed(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged]
+) -> Judged:
+    """A run with one scenario of each result."""
+    control = verdict(
+        arm="control", profile="torch-defaults", latency_s=0.41, bound_s=None, production_bound_s=None
+    )
+    hung = verdict(
+        scenario="rank-stopped", status=Status.FAIL, outcome=Outcome.HUNG, kind=Kind.FROZEN, latency_s=None,
+        bound_s=3.5, production_bound_s=602.0, reason="ranks 0 and 2 waited at the deadline",
+        rerun="chaoskit run rank-stopped --seed 7", not_applicable=("TORCH_NCCL_DUMP_ON_TIMEOUT",),
+    )  # fmt: skip
+    return judged(
+        result(control, verdict()),
+        result(hung, result=Result.NOT_HELD, reason="the hardened arm hung"),
+        result(name="cgroup", result=Result.SKIPPED, reason="no memory cgroup here"),
+        result(verdict(scenario="shapes"), result=Result.NOT_NEEDED, reason="the control meets it"),
+        result(verdict(scenario="late"), result=Result.INCONCLUSIVE, reason="not injected"),
+    )
+
+
+def test_at_80_columns(mixed: Judged, console: Make, printed: Callable[[Console], str]) -> None:
+    target = console(80)
+    print_summary(mixed, target)
+    assert (
+        printed(target)
+        == """\
+✓ rank-killed  held  [gloo]
+    ✓ control   failed  410 ms        rank 1 killed
+    ✓ hardened  failed  87 ms of 2 s  rank 1 killed
+✗ rank-stopped  not held  [gloo]
+    reason: the hardened arm hung
+    ✗ hardened  hung    bound 3.5 s   rank 1 frozen  ~602 s extrapolated
+        fail: ranks 0 and 2 waited at the deadline
+        where: train.py:31
+        rerun: chaoskit run rank-stopped --seed 7
+- cgroup  skipped  [gloo]
+    reason: no memory cgroup here
+○ shapes  not needed  [gloo]
+    reason: the control meets it
+    ✓ hardened  failed  87 ms of 2 s  rank 1 killed
+? late  inconclusive  [gloo]
+    reason: not injected
+    ✓ hardened  failed  87 ms of 2 s  rank 1 killed
+
+5 scenarios, 5 arms in 1.23 s: 1 held, 1 not held, 1 not needed, 1
+  inconclusive, 1 skipped
+not held: rank-stopped
+inconclusive: late
+extrapolated (not measured): the bound with the profile's own, unshortened
+  durations
+not applicable on gloo: TORCH_NCCL_DUMP_ON_TIMEOUT (profile recommended)
+seed 7, torch 2.13.0
+run directory: runs/20260101-7
+"""
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_fact_is_there_within_the_width(
+    width: int, mixed: Judged, console: Make, printed: Callable[[Console], str]
+) -> None:
+    target = console(width)
+    print_summary(mixed, target)
+    text = printed(target)
+    for line in text.splitlines():
+        assert cell_len(line) <= width or "rerun: " in line or "run directory: " in line
+    flat = re.sub(r"\s+", " ", text)
+    for fact in (
+        "not held", "not needed", "inconclusive", "skipped", "87 ms of 2 s", "bound 3.5 s",
+        "~602 s extrapolated", "rank 1 frozen", "ranks 0 and 2 waited at the deadline",
+        "chaoskit run rank-stopped --seed 7", "run directory: runs/20260101-7",
+        "no memory cgroup here", "seed 7",
+    ):  # fmt: skip
+        assert fact in flat
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_plain_ascii_where_the_encoding_is_not_utf8(
+    width: int,
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(width, encoding="ascii")
+    failed = verdict(scenario="größe", status=Status.FAIL, reason="漢字 " * 30)
+    print_summary(judged(result(failed, result=Result.NOT_HELD, name="größe")), target)
+    text = printed(target)
+    assert r"x gr\xf6\xdfe  not held" in text
+    assert r"\u6f22" in text
+
+
+def test_colour_only_on_a_terminal(mixed: Judged, console: Make, printed: Callable[[Console], str]) -> None:
+    plain, coloured = console(80), console(80, terminal=True)
+    print_summary(mixed, plain)
+    print_summary(mixed, coloured)
+    assert "\x1b" not in printed(plain)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", printed(coloured)) == printed(plain)
+    assert "\x1b[1;31m" in printed(coloured)
+
+
+HOSTILE = st.text(st.characters(), max_size=60) | st.sampled_from(
+    ["[bold]x[/]", "[/nothing]", ":smile:", "\x1b[2J\x1b[31m", "\u202etxet", "a\r\nb", "漢" * 90, "x" * 5000]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=HOSTILE, width=st.sampled_from(WIDTHS), encoding=st.sampled_from(["utf-8", "ascii", "latin-1"]))
+def test_hostile_text_steers_nothing_and_loses_no_width(
+    text: str,
+    width: int,
+    encoding: str,
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(width, encoding=encoding)
+    hostile = verdict(
+        scenario=text, arm=text, profile=text, status=Status.FAIL, reason=text, where=text, rerun=text,
+        culprits=(Culprit("host", text),), not_applicable=(text,),
+    )  # fmt: skip
+    print_summary(judged(result(hostile, result=Result.NOT_HELD, reason=text, name=text)), target)
+    shown = printed(target)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    for line in shown.split("\n"):
+        assert cell_len(line) <= width or "rerun: " in line
+
+
+def test_markup_is_shown_as_written(
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(200)
+    failed = verdict(status=Status.FAIL, reason="[bold red]x[/] :smile: [link=http://x]y[/link]")
+    print_summary(judged(result(failed, result=Result.NOT_HELD)), target)
+    assert "fail: [bold red]x[/] :smile: [link=http://x]y[/link]" in printed(target)
+
+
+def test_equal_repeats_are_one_row(
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(120)
+    print_summary(judged(result(*(verdict(repeat=n, latency_s=n / 100) for n in range(1, 51)))), target)
+    text = printed(target)
+    assert "✓ hardened  failed  10 ms to 500 ms of 2 s  rank 1 killed  50/50 equal" in text
+    assert text.count("hardened") == 1
+
+
+def test_a_divergence_is_listed_with_its_repeats(
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(120)
+    odd = [
+        verdict(repeat=n, outcome=Outcome.HUNG, status=Status.FAIL, latency_s=None, reason="stuck")
+        for n in (3, 17)
+    ]
+    even = [verdict(repeat=n) for n in range(1, 51) if n not in (3, 17)]
+    print_summary(judged(result(*even, *odd, result=Result.NOT_HELD)), target)
+    text = printed(target)
+    assert "48/50 repeats" in text
+    assert "2/50 repeats" in text
+    assert "repeats: 3, 17" in text
+    assert "fail: stuck" in text
+
+
+def test_both_attempts_are_reported_and_a_reason_is_given_once(
+    console: Make,
+    printed: Callable[[Console], str],
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    target = console(120)
+    first = verdict(status=Status.FAIL, outcome=Outcome.OVERDUE, reason="30 ms late")
+    second = verdict(status=Status.FAIL, attempt=2, reason="31 ms late")
+    reason = "hardened (recommended): 31 ms late"
+    print_summary(judged(result(first, second, result=Result.NOT_HELD, reason=reason)), target)
+    text = printed(target)
+    assert "attempt 1 before: overdue, fail: 30 ms late" in text
+    assert "    reason: hardened (recommended)\n" in text
+    assert text.count("31 ms late") == 1
+
+
+def test_an_interrupted_run_and_no_scenario_at_all(
+    console: Make, printed: Callable[[Console], str], judged: Callable[..., Judged]
+) -> None:
+    target = console(80)
+    print_summary(judged(interrupted=True), target)
+    assert "interrupted: what was not finished is not judged" in printed(target)

@@ -1,0 +1,80 @@
+"""Text made safe, and durations for people."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaoskit.model import Culprit, Verdict
+from chaoskit.reports.wording import culprits_of, latency_of, production_bound_of, safe, seconds
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_safe_text_is_one_line_that_steers_nothing(text: str) -> None:
+    shown = safe(text)
+    assert all(unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for c in shown)
+    shown.encode("utf-8")
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_ascii_only_text_is_ascii(text: str) -> None:
+    assert safe(text, ascii_only=True).isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain [bold] text", "plain [bold] text"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\x1b[31mred\x1b]0;title\x07", r"\x1b[31mred\x1b]0;title\x07"),
+        ("\u202eevil\u2066", r"\u202eevil\u2066"),
+        ("\x9b2J", r"\x9b2J"),
+        ("caf\u00e9 \u6f22", "caf\u00e9 \u6f22"),
+        ("\udc80", r"\udc80"),
+        ("", ""),
+    ],
+)
+def test_what_steers_a_terminal_is_written_as_an_escape(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_a_cut_is_stated() -> None:
+    assert safe("x" * 30, longest=10) == "x" * 10 + " [20 more characters]"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0 s"), (0.0004, "0 ms"), (0.087, "87 ms"), (0.9994, "999 ms"), (0.99951, "1 s"),
+        (3.25, "3.25 s"), (99.96, "100 s"), (1800.0, "1800 s"), (None, "?"), (math.nan, "?"), (math.inf, "?"),
+    ],
+)  # fmt: skip
+def test_seconds(value: float | None, said: str) -> None:
+    assert seconds(value) == said
+
+
+def test_culprits_that_cannot_be_separated_are_named_ambiguous(verdict: Callable[..., Verdict]) -> None:
+    two = (Culprit("rank", "0"), Culprit("rank", "1"))
+    assert culprits_of(verdict(culprits=two, ambiguous=True)) == "one of rank 0, rank 1 (ambiguous) killed"
+    assert culprits_of(verdict()) == "rank 1 killed"
+    assert culprits_of(verdict(culprits=(), kind=None)) == ""
+
+
+def test_latency_against_the_bound(verdict: Callable[..., Verdict]) -> None:
+    assert latency_of(verdict()) == "87 ms of 2 s"
+    assert latency_of(verdict(bound_s=None)) == "87 ms"
+    assert latency_of(verdict(latency_s=None)) == "bound 2 s"
+    assert latency_of(verdict(latency_s=None, bound_s=None)) == ""
+
+
+def test_the_production_bound_is_given_only_where_it_differs(verdict: Callable[..., Verdict]) -> None:
+    assert production_bound_of(verdict()) == ""
+    assert production_bound_of(verdict(production_bound_s=602.0)) == "~602 s extrapolated"
+    assert production_bound_of(verdict(production_bound_s=None)) == ""

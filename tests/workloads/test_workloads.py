@@ -1,0 +1,130 @@
+"""The built-in workloads: their results are known, and nothing is left by them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import subprocess
+import sys
+
+import pytest
+from forked_ranks import make_plan, run_arm
+
+from chaoskit import workloads
+from chaoskit.history import Entered, PhaseDeclared, Reported, Stepped
+from chaoskit.workloads._digest import fold, share, total
+
+NAMES = ["all-reduce-loop", "ddp-train", "subgroups"]
+
+
+def test_all_are_found_without_torch() -> None:
+    assert workloads.names() == NAMES
+    code = (
+        "import sys; from chaoskit import workloads as w;"
+        "[w.get(n).expected({}, 4) for n in w.names()]; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["no-such", "_digest", "", "../rank", "a b"])
+def test_an_unknown_name_is_none(name: str) -> None:
+    assert workloads.get(name) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_says_what_it_is_and_takes(name: str) -> None:
+    program = workloads.get(name)
+    assert program is not None
+    assert program.summary.endswith(".")
+    assert dict(program.settings)["steps"] == 20
+    assert program.complete({"steps": 3})["steps"] == 3
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_says_of_its_operations_is_what_it_calls(name: str) -> None:
+    module = importlib.import_module(f"chaoskit.workloads.{name.replace('-', '_')}")
+    run = run_arm(workload=name, ranks=4)
+    called = {(e.group, e.op) for e in run.of(Entered) if e.op != "init"}
+    said = {(group, op) for group, ops in module.OPS.items() for op in ops}
+    if name == "subgroups":
+        said.remove(("default", "barrier"))  # in the place of monitored_barrier under NCCL
+        for entry in run.of(Entered):
+            assert entry.op == "init" or entry.members == tuple(module.members(entry.group, 4))
+    assert called == said
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("name", "ranks"), [(n, r) for n in NAMES for r in (2, 3)])
+def test_every_rank_reports_the_known_result(name: str, ranks: int) -> None:
+    plan = make_plan(workload=name, ranks=ranks)
+    run = run_arm(workload=name, ranks=ranks)
+    assert set(run.exit_codes.values()) == {0}
+    assert {e.slot: e.value for e in run.of(Reported)} == dict.fromkeys(range(ranks), plan.expected_result)
+    assert [e.step for e in run.of(Stepped, 0)] == list(range(1, 21))
+
+
+@pytest.mark.timeout(60)
+def test_ddp_has_several_buckets_and_declares_its_checkpoints() -> None:
+    run = run_arm(workload="ddp-train", ranks=2, settings={"steps": 5, "layers": 3})
+    reductions = [e for e in run.of(Entered, 0) if e.op == "all_reduce" and e.step == 3]
+    assert len(reductions) == 3
+    assert [(e.slot, e.name, e.allowance_s > 0) for e in run.of(PhaseDeclared)] == [
+        (0, "checkpoint", True), (0, "checkpoint", False),
+    ]  # fmt: skip
+    assert [e.nth for e in run.of(Entered, 1) if e.op == "barrier"] == [1, 2]
+
+
+@pytest.mark.timeout(60)
+def test_subgroups_have_names_and_members() -> None:
+    run = run_arm(workload="subgroups", ranks=4, settings={"steps": 2})
+    seen = {
+        (e.slot, e.group, e.members) for e in run.of(Entered) if e.op == "all_reduce" and e.group != "default"
+    }
+    assert seen == {
+        (0, "left", (0, 1)), (1, "left", (0, 1)), (2, "right", (2, 3)), (3, "right", (2, 3)),
+    }  # fmt: skip
+
+
+# -------------------------------------------------------------------------- any fault shows in the result
+
+
+def digest(sums: list[float]) -> float:
+    result = 0.0
+    for value in sums:
+        result = fold(result, value)
+    return result
+
+
+def differs(a: float, b: float) -> bool:
+    return not abs(a - b) <= 1e-4 * abs(b)
+
+
+def sums(world: int) -> list[float]:
+    values = [float(total(range(world), step)) for step in range(1, 21)]
+    assert max(values) < 2**24  # exact in float32
+    return values
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 8, 16, 64])
+def test_a_dropped_contribution_shows(world: int) -> None:
+    right = sums(world)
+    for rank in range(world):
+        for step in range(1, 21):
+            wrong = [v - share(rank, s) * (s == step) for s, v in enumerate(right, 1)]
+            # By chance, 1 digest in 5000 is within the tolerance: none of the worlds that scenarios use.
+            assert differs(digest(wrong), digest(right)) or world > 8, (rank, step)
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 8, 16, 64, 256])
+def test_a_shift_by_one_step_shows(world: int) -> None:
+    right = sums(world)
+    for rank in range(world):
+        wrong = [v - share(rank, s) + share(rank, s + 1) for s, v in enumerate(right, 1)]
+        assert differs(digest(wrong), digest(right)), rank
+
+
+@pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e38, 1e-42, 12345.678])
+def test_garbage_shows(garbage: float) -> None:
+    right = [float(total(range(4), s)) for s in range(1, 21)]
+    assert differs(digest([*right[:9], garbage, *right[10:]]), digest(right))
