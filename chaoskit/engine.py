@@ -20,7 +20,7 @@ from pathlib import Path
 
 from chaoskit import capabilities, codec, history, rundir
 from chaoskit.errors import InvalidInput, LaunchFailed, Problem, usage
-from chaoskit.history import History, Malfunction
+from chaoskit.history import ArmEnded, History, Malfunction
 from chaoskit.judge import contract, scenario_result
 from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.model import Arm, Backend, Plan, Profile, Scenario, ScenarioResult, Status, Verdict
@@ -57,9 +57,14 @@ def judge_again(arm_dir: Path) -> Verdict:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput([Problem(f"cannot be judged: {error}", str(arm_dir))]) from None
     if problems:
-        note = Malfunction(0.0, -1, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
-        found = History.of((*found.events, note))
+        found = _doubted(found, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
+    elif not found.all(Malfunction) and not found.all(ArmEnded):
+        found = _doubted(found, "the history ends before the arm did: its last lines are missing")
     return contract.judge(plan, found)
+
+
+def _doubted(found: History, why: str) -> History:
+    return History.of((*found.events, Malfunction(0.0, -1, why)))
 
 
 def _skipped(arm_dir: Path) -> Verdict | None:

@@ -10,11 +10,13 @@ samples. Events are appended, never changed. This module may not run or judge an
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from chaoskit.errors import Problem
 
@@ -250,6 +252,7 @@ class Sampled(Event):
     allowance_s: float = 0.0  # what is left of a declared phase
     site: str = ""  # innermost line of the user's code
     io_bytes: int = 0  # of the main thread and of all descendants
+    switches: int = -1  # context switches of the main thread: unchanged, it has not run at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +341,37 @@ def from_line(line: str) -> Event:
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in names}
     make: Callable[..., Event] = kind
     try:
-        return make(**values)
+        event = make(**values)
     except TypeError as error:
         raise ValueError(f"{kind.__name__}: {error}") from None
+    checks = _checks(kind)  # type: ignore[arg-type] # mypy thinks a class with frozen instances unhashable
+    if wrong := [name for name, fits in checks if not fits(getattr(event, name))]:
+        raise ValueError(f"{kind.__name__}: {', '.join(wrong)} cannot be {getattr(event, wrong[0])!r:.60}")
+    return event
+
+
+Check = Callable[[object], bool]
+
+
+@functools.cache
+def _checks(kind: type[Event]) -> tuple[tuple[str, Check], ...]:
+    """The name of each field and what tells whether a value is of its type."""
+    return tuple((n, _finite if n == "t_s" else _check(hint)) for n, hint in get_type_hints(kind).items())
+
+
+def _finite(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _check(hint: object) -> Check:
+    if get_origin(hint) is Literal:
+        return lambda value: value in get_args(hint)
+    if get_origin(hint) is tuple:
+        inner = _check(get_args(hint)[0])
+        return lambda value: isinstance(value, tuple) and all(map(inner, value))
+    if hint is float:
+        return lambda value: type(value) in (int, float)
+    return lambda value: type(value) is hint
 
 
 def write(path: Path, events: Iterable[Event]) -> None:

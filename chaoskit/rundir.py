@@ -23,7 +23,7 @@ from chaoskit.request import ArmId
 _SECRET = re.compile(
     r"(?i)(token|secret|passw|passphrase|api_?key|access_?key|private|credential|auth|cookie|session)"
 )
-_URL_LOGIN = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_URL_LOGIN = re.compile(r"(?<=://)\S+(?=@)")  # a token may stand alone, a password hold any sign
 
 
 def create(runs_dir: Path, seed: int) -> Path:

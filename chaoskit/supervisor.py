@@ -100,17 +100,19 @@ class Supervisor:
     def _watch(self, arm: RunningArm, channels: _Channels) -> None:
         clock = _Clock(self.plan, time.monotonic())
         activity = _Activity(self.on_idle)
+        looks = look.Looks(channels.regions)
         told_to_end = False
         while not self._ended:
             now = time.monotonic()
-            if not told_to_end and now >= clock.next_sample:
-                self._sample(channels, clock)
-                told_to_end = clock.due and self._at_deadline(arm, clock)
+            if not told_to_end and now >= clock.next_look:
+                self._events += looks.take(dict(self._pids))
+                clock.looked(time.monotonic())
+                told_to_end = clock.due and self._at_deadline(arm, channels, clock, looks)
             activity.tick(now, self._pids)
             if told_to_end and now > clock.limit + END_LIMIT_S:
                 self._malfunction("the warden did not end the arm in time")
                 return
-            timeout = max(0.0, min(clock.next_sample, activity.next_tick, now + 1.0) - time.monotonic())
+            timeout = max(0.0, min(clock.next_look, activity.next_tick, now + 1.0) - time.monotonic())
             ready = wait([arm.connection, channels.doorbell_r, self.stop_fd], timeout)
             if arm.connection in ready:
                 self._hear(arm.connection)
@@ -121,15 +123,21 @@ class Supervisor:
                 self._events.append(Interrupted(time.monotonic(), -1))
                 told_to_end = self._end(arm, clock)
 
-    def _at_deadline(self, arm: RunningArm, clock: _Clock) -> bool:
-        """Decide what the deadline means; return whether everything is to be ended now."""
-        job = Job.of(History.of(self._events + self._recorded_so_far))
+    def _at_deadline(self, arm: RunningArm, channels: _Channels, clock: _Clock, looks: look.Looks) -> bool:
+        """Decide what the deadline means; return whether everything is ended now."""
+        now = time.monotonic()
+        self._hear(arm.connection)
+        if not self._pids:
+            return False  # the last rank has just ended by itself
+        recorded = [e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)]
+        job = Job.of(History.of(self._events + recorded))
         if not clock.extended and not hang.judge(job).hung:
             extra = EXTENSION * clock.allowed
             clock.extend(extra)
-            self._events.append(DeadlineReached(time.monotonic(), -1, final=False, extended_s=extra))
+            self._events.append(DeadlineReached(now, -1, final=False, extended_s=extra))
             return False
-        self._events.append(DeadlineReached(time.monotonic(), -1, final=True))
+        self._events.append(DeadlineReached(now, -1, final=True))
+        self._events += looks.stacks(dict(self._pids))  # evidence first, the end second
         return self._end(arm, clock)
 
     def _end(self, arm: RunningArm, clock: _Clock) -> bool:
@@ -158,23 +166,12 @@ class Supervisor:
         self._events.append(Malfunction(time.monotonic(), -1, message))
         self._ended = True
 
-    # ------------------------------------------------------------ looking
-
-    def _sample(self, channels: _Channels, clock: _Clock) -> None:
-        self._recorded_so_far = [
-            e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)
-        ]
-        self._events += look.take(channels.regions, dict(self._pids), every_stack=clock.last_look)
-        clock.sampled(time.monotonic())
-
-    _recorded_so_far: list[Event] = field(default_factory=list)
-
 
 class _Clock:
     """When to look and when to end: the start limit until the last fault has fired, then the deadline.
 
-    Looks are taken STILL_S, half of it, and nothing before the limit; on a loaded machine they come
-    later, and the decision waits for them: too few looks would tell nothing.
+    Looks are taken every STILL_S / 2, the last at the limit; the first only sees who runs at all (see
+    evidence/look.py). On a loaded machine they come later, and the decision waits for them.
     """
 
     def __init__(self, plan: Plan, start: float) -> None:
@@ -186,20 +183,15 @@ class _Clock:
 
     def _set(self, limit: float) -> None:
         self.limit = limit
-        self.next_sample = limit - STILL_S
+        self.next_look = limit - 1.5 * STILL_S
         self._looks: list[float] = []
-
-    @property
-    def last_look(self) -> bool:
-        """The look to be taken now is the one that decides."""
-        return len(self._looks) >= hang.SAMPLES_MIN - 1
 
     @property
     def due(self) -> bool:
         """The limit is there, and enough looks have been taken over a long enough time."""
-        looks = self._looks
-        spread = looks[-1] - looks[0] if looks else 0.0
-        return time.monotonic() >= self.limit and len(looks) >= hang.SAMPLES_MIN and spread > 0.9 * STILL_S
+        looks = self._looks[-hang.SAMPLES_MIN :]
+        enough = len(self._looks) > hang.SAMPLES_MIN and looks[-1] - looks[0] > 0.9 * STILL_S
+        return time.monotonic() >= self.limit and enough
 
     def update(self, plan: Plan, fired: list[int]) -> None:
         """A doorbell rang: where a fault has fired anew, the deadline counts from now."""
@@ -209,9 +201,9 @@ class _Clock:
         self.allowed = plan.deadline_s
         self._set(time.monotonic() + plan.deadline_s)
 
-    def sampled(self, now: float) -> None:
+    def looked(self, now: float) -> None:
         self._looks.append(now)
-        self.next_sample = max(now + STILL_S / 2, self.next_sample + STILL_S / 2)
+        self.next_look = max(now + STILL_S / 2, self.next_look + STILL_S / 2)
 
     def extend(self, extra: float) -> None:
         self.extended = True
@@ -219,7 +211,7 @@ class _Clock:
 
     def stop(self) -> None:
         self.limit = time.monotonic()
-        self.next_sample = float("inf")
+        self.next_look = float("inf")
 
 
 @dataclass(slots=True)

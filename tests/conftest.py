@@ -19,6 +19,8 @@ from types import FrameType
 import leftovers
 import pytest
 
+pytest_plugins = ["real_runs"]  # its fixtures are for several folders
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 WATCH: pytest.StashKey[leftovers.Watch] = pytest.StashKey()

@@ -1,7 +1,8 @@
-"""One look at all live ranks of an arm: the samples from which *hung* is told from *slow*.
+"""Looks at all live ranks of an arm: the samples from which *hung* is told from *slow*.
 
-A stack costs a process of its own, so it is read only of ranks outside any operation: those in
-one are known from their recorder, and a stopped one from its state.
+A stack costs a process of its own, so before the deadline it is read only of ranks that are outside
+any operation and have run since the last look: those in an operation are known from their recorder,
+a stopped one from its state, and one whose main thread was not scheduled at all has not moved.
 """
 
 from __future__ import annotations
@@ -11,41 +12,61 @@ import time
 from collections.abc import Mapping
 
 from chaoskit.evidence import process, stacks
+from chaoskit.evidence.process import ProcessLook
+from chaoskit.evidence.stacks import Stack
 from chaoskit.history import Sampled
 from chaoskit.rank import region
+from chaoskit.rank.region import Live
+
+GONE = "TZX"
+"""States of /proc/PID/stat in which a process does nothing."""
 
 
-def take(
-    regions: Mapping[int, memoryview | mmap.mmap], pids: Mapping[int, int], every_stack: bool = False
+class Looks:
+    """Looks at the ranks of one arm, one after the other. ``regions``: slot -> its shared memory."""
+
+    def __init__(self, regions: Mapping[int, mmap.mmap]) -> None:
+        self._regions = regions
+        self._switches: dict[int, int] = {}
+
+    def take(self, pids: Mapping[int, int]) -> list[Sampled]:
+        """Return a sample of each slot in ``pids`` (slot -> pid)."""
+        lives = {slot: region.live(self._regions[slot]) for slot in pids}
+        seen = {slot: process.look(pid) for slot, pid in pids.items()}
+        ran = {s for s, look in seen.items() if self._switches.get(s, look.switches) != look.switches}
+        self._switches = {s: look.switches for s, look in seen.items()}
+        wanted = {s: p for s, p in pids.items() if s in ran and not lives[s].op and seen[s].state not in GONE}
+        return _samples(lives, seen, stacks.gather(wanted))
+
+    def stacks(self, pids: Mapping[int, int]) -> list[Sampled]:
+        """Return a sample of each slot with its stack, whatever it does: the evidence at the deadline."""
+        lives = {slot: region.live(self._regions[slot]) for slot in pids}
+        seen = {slot: process.look(pid) for slot, pid in pids.items()}
+        return _samples(lives, seen, stacks.gather(pids))
+
+
+def _samples(
+    lives: Mapping[int, Live], seen: Mapping[int, ProcessLook], found: Mapping[int, Stack]
 ) -> list[Sampled]:
-    """Return a sample of each slot in ``pids`` (slot -> pid); with ``every_stack`` also of waiting ranks."""
-    lives = {slot: region.live(regions[slot]) for slot in pids}
-    looks = {slot: process.look(pid) for slot, pid in pids.items()}
-    wanted = {
-        s: p for s, p in pids.items() if every_stack or (not lives[s].op and looks[s].state not in "TZX")
-    }
-    found = stacks.gather(wanted)
     now = time.monotonic()
     samples = []
     for slot, live in lives.items():
-        seen, stack = looks[slot], found.get(slot, stacks.Stack())
-        if not seen.state:
+        look, stack = seen[slot], found.get(slot, Stack())
+        if not look.state:
             continue
-        token = f"{live.seq}.{live.step}.{live.progress}"
-        allowance = max(0.0, live.allowance_until_s - now) if live.allowance_until_s else 0.0
-        site = stack.user_line or live.site
         samples.append(
             Sampled(
-                now,
-                slot,
-                seen.state,
-                token,
-                seen.cpu_s,
-                stack.line,
-                stack.frames,
-                allowance,
-                site,
-                seen.io_bytes,
+                t_s=now,
+                slot=slot,
+                state=look.state,
+                token=f"{live.seq}.{live.step}.{live.progress}",
+                cpu_s=look.cpu_s,
+                line=stack.line,
+                stack=stack.frames,
+                allowance_s=max(0.0, live.allowance_until_s - now) if live.allowance_until_s else 0.0,
+                site=stack.user_line or live.site,
+                io_bytes=look.io_bytes,
+                switches=look.switches,
             )
         )
     return samples

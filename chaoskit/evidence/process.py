@@ -16,6 +16,7 @@ class ProcessLook:
     state: str = ""
     cpu_s: float = 0.0  # of the whole tree below it
     io_bytes: int = 0  # read and written by the main thread and by all descendants
+    switches: int = -1  # context switches of the main thread
 
 
 def look(pid: int) -> ProcessLook:
@@ -27,7 +28,7 @@ def look(pid: int) -> ProcessLook:
     for child in _descendants(pid):
         cpu += _stat(child)[1]
         io += _io(f"/proc/{child}/io")
-    return ProcessLook(state, cpu, io)
+    return ProcessLook(state, cpu, io, _switches(pid))
 
 
 def cpu_s(pid: int) -> float:
@@ -49,6 +50,12 @@ def _io(file: str) -> int:
     # exchange bytes also while the job hangs.
     wanted = (b"rchar:", b"wchar:")
     return sum(int(line.split()[1]) for line in _read(file).splitlines() if line.startswith(wanted))
+
+
+def _switches(pid: int) -> int:
+    lines = _read(f"/proc/{pid}/task/{pid}/status").splitlines()
+    counts = [int(line.split()[1]) for line in lines if b"_ctxt_switches:" in line]
+    return sum(counts) if counts else -1
 
 
 def _descendants(pid: int) -> Iterator[int]:

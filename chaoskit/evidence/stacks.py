@@ -74,7 +74,7 @@ def parse(output: bytes, pid: int) -> Stack:
         threads = json.loads(output)
         main = next((t for t in threads if t.get("os_thread_id") == pid), threads[0])
         frames = [(str(f["name"]), str(f["filename"]), int(f["line"])) for f in main["frames"][:FRAMES_MAX]]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return Stack()
     if not frames:
         return Stack()

@@ -27,6 +27,9 @@ _SILENT_S = 1.0
 _TELL_S = 5.0
 """How long a process that knows of its own trouble tries to tell the others; at most a quarter of the
 wait."""
+_OWN_TROUBLE_SHARE = 0.2
+"""A rank that cannot resolve the address gives up this share of the wait earlier, so that its own words come
+before those of ranks that only miss it."""
 _SETTLE_S = 0.3
 """After a conflict, how long others may still come, so that the odd one out can be told from the rest."""
 _LINGER_S = 2.0
@@ -144,31 +147,37 @@ class _Taker:
         other = _within(min(1.0, self._wait_s * 0.25), lambda: _tcp_store(place, until, serve=False))
         if other is None:
             where = f"MASTER_PORT {place.port} is taken on {socket.gethostname()}"
-            self._fire(f"{where} by another program", "end that program or choose a free port")
+            hint = "end that program or choose a free port"
+            self._fire(f"{where} by another program", hint, local=True)
         return other  # another process claims rank 0: sign its roll, so that everybody learns it
 
     def _reach(self, place: _Place, until: float) -> None:
         """Wait until something listens at the store's address."""
-        pause = 0.02
+        pause, begun = 0.02, time.monotonic()
+        unresolved_until = until - _OWN_TROUBLE_SHARE * self._wait_s
         while True:
+            local = False
             left = until - time.monotonic()
             try:
                 socket.create_connection((place.host, place.port), timeout=max(0.05, min(5.0, left))).close()
                 return
             except socket.gaierror as error:
                 problem = f"MASTER_ADDR {place.host} cannot be resolved here ({error.strerror})"
+                local = True
             except OSError as error:
                 where = f"MASTER_ADDR:MASTER_PORT {place.host}:{place.port}"
                 problem = f"nothing answers at {where} ({error.strerror or 'no answer'})"
-            if time.monotonic() + pause >= until:
-                self._fire(f"{problem}, tried for {self._wait_s:g} s", _ADDRESS_HINT)
+            if time.monotonic() + pause >= (unresolved_until if local else until):
+                tried_s = time.monotonic() - begun
+                self._fire(f"{problem}, tried for {tried_s:.3g} s", _ADDRESS_HINT, local=local)
             time.sleep(pause)
             pause = min(pause * 1.3, 0.25)
 
-    def _fire(self, problem: str, hint: str = _HINT) -> NoReturn:
+    def _fire(self, problem: str, hint: str = _HINT, *, local: bool = False) -> NoReturn:
         if self._own and hint is not _HINT:  # the store is not to be had, but what is wrong is known
             problem, hint = self._own, _HINT
-        uncaught.end(self._rank, uncaught.Ending(Census.name, 80, f"{problem}; {hint}"))
+        local = local or bool(self._own)
+        uncaught.end(self._rank, uncaught.Ending(Census.name, 80, f"{problem}; {hint}", local))
 
 
 class _Roll:

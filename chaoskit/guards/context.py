@@ -29,8 +29,10 @@ class GuardContext(Protocol):
     def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
         """Announce that a guard is in effect with these settings, as read back."""
 
-    def fired(self, guard: str, exit_code: int, message: str) -> None:
-        """Say, in one line, why the guard ends this rank now. Must not block."""
+    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
+        """Say, in one line, why the guard ends this rank now. Must not block.
+
+        ``local`` says that what was found is wrong on this very rank, not somewhere else."""
 
     def work_done(self) -> None:
         """Mark that the script's work is done (for a launcher's early-exit rule)."""
@@ -50,7 +52,7 @@ class StandaloneContext:
             state = "armed" if applicable else "not applicable here"
             say(f"guard {guard}: {state}" + (f" ({', '.join(effective)})" if effective else ""))
 
-    def fired(self, guard: str, exit_code: int, message: str) -> None:
+    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
         of = f"rank {self.rank}: " if self.rank >= 0 else ""
         say(f"guard {guard}: {of}{message} (exit {exit_code})")
 

@@ -24,6 +24,7 @@ _MISMATCH = re.compile(
     r"Detected mismatch between collectives|op\.preamble\.length|collective.*inconsistent", re.IGNORECASE
 )
 _TIMEOUT = re.compile(r"tim(?:ed|e) ?out|timeout|monitoredBarrier", re.IGNORECASE)
+_LOST = re.compile(r"Connection (?:closed|reset) by peer|Connection reset", re.IGNORECASE)
 _DISTRIBUTED = re.compile(
     r"gloo|Connection (?:closed|reset) by peer|\bNCCL\b|ncclRemoteError|ncclSystemError|ProcessGroup"
     r"|waiting for clients|monitoredBarrier|TCPStore|c10d",
@@ -77,7 +78,7 @@ def _own_category(error: BaseException) -> ErrorCategory:
         return "own"
     if _MISMATCH.search(text):
         return "mismatch"
-    return "timeout" if _TIMEOUT.search(text) else "peer_lost"
+    return "timeout" if _TIMEOUT.search(text) and not _LOST.search(text) else "peer_lost"
 
 
 def _is_a(error: BaseException, module: str, name: str) -> bool:

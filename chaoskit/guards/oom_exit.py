@@ -65,7 +65,7 @@ def _decide(error: BaseException, where: uncaught.Where) -> uncaught.Ending | No
     caught = "was caught by the script, which then calls destroy_process_group()"
     how = {"main": "left the script", "thread": "left a thread", "destroy": caught}[where]
     hint = "free memory on this rank: a smaller batch, a higher limit, fewer loader workers"
-    return uncaught.Ending("oom_exit", 86, f"{first_line(error)} {how}; {hint}")
+    return uncaught.Ending("oom_exit", 86, f"{first_line(error)} {how}; {hint}", local=True)
 
 
 def _has_peers() -> bool:
@@ -146,4 +146,4 @@ class _Watch:
         )
         with contextlib.suppress(Exception):
             faulthandler.dump_traceback(file=2, all_threads=True)
-        uncaught.end(self._rank, uncaught.Ending("oom_exit", 86, message))
+        uncaught.end(self._rank, uncaught.Ending("oom_exit", 86, message, local=True))

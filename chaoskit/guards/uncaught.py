@@ -25,11 +25,12 @@ Where = Literal["main", "thread", "destroy"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The decision to end this process now."""
+    """The decision to end this process now. ``local``: what is wrong is wrong on this very rank."""
 
     guard: str
     exit_code: int
     message: str
+    local: bool = False
 
 
 Decider = Callable[[BaseException, Where], "Ending | None"]
@@ -101,7 +102,7 @@ def on_uncaught(decide: Decider, context: GuardContext, priority: int) -> None:
 
 def end(context: GuardContext, ending: Ending) -> NoReturn:
     """End this process without any teardown: it could wait for peers that are gone."""
-    context.fired(ending.guard, ending.exit_code, ending.message)
+    context.fired(ending.guard, ending.exit_code, ending.message, ending.local)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chaoskit.history import Sampled
 from chaoskit.judge.job import Job, RankView, names
 
 BUSY_SHARE = 0.05
@@ -42,12 +43,20 @@ def moves(view: RankView) -> bool:
         return True
     if view.waiting is not None:
         return False  # retries inside an operation (a name that does not resolve) are no progress
+    return _runs(samples)
+
+
+def _runs(samples: tuple[Sampled, ...]) -> bool:
+    """Does a rank outside any operation, whose recorder shows nothing new, do something all the same?"""
     if len({s.io_bytes for s in samples}) > 1:
         return True
     share = (samples[-1].cpu_s - samples[0].cpu_s) / max(1e-3, samples[-1].t_s - samples[0].t_s)
-    if not any(s.line for s in samples):
+    if samples[0].switches >= 0 and len({s.switches for s in samples}) == 1:
+        return share > BUSY_SHARE  # the main thread was not scheduled once; its other threads may work for it
+    lines = {s.line for s in samples if s.line}
+    if not lines:
         return share > BUSY_SHARE  # no stacks here (ptrace forbidden): CPU use is all there is
-    return share > 0.0 and len({s.line for s in samples}) > 1
+    return share > 0.0 and len(lines) > 1
 
 
 def judge(job: Job) -> Stillness:

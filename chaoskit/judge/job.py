@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from chaoskit.history import (
     Completed,
+    DeadlineReached,
     Ended,
     Entered,
     Event,
@@ -49,7 +50,9 @@ class RankView:
     stopped: Stopped | None  # the last stop it did not come out of
     finished: Finished | None
     reported: Reported | None
-    samples: tuple[Sampled, ...]
+    samples: tuple[Sampled, ...]  # up to the deadline
+    last_site: str  # the user's line in the newest sample, those after the deadline included
+    outlived: bool  # alive when the deadline came, whatever ended it then
     lost: int
 
     @property
@@ -71,7 +74,7 @@ class RankView:
 
     @property
     def alive_at_deadline(self) -> bool:
-        return self.ended is None or self.ended.by == "supervisor"
+        return self.ended is None or self.outlived or self.ended.by == "supervisor"
 
     @property
     def exit_code(self) -> int | None:
@@ -97,8 +100,8 @@ class RankView:
         """The user's line this rank was last seen at."""
         if self.raised is not None and self.raised.site:
             return self.raised.site
-        if self.samples and self.samples[-1].site:
-            return self.samples[-1].site
+        if self.last_site:
+            return self.last_site
         return self.last.site if self.last else ""
 
 
@@ -114,7 +117,8 @@ class Job:
         for event in history.events:
             if event.slot in by_slot:
                 by_slot[event.slot].append(event)
-        return cls(tuple(_view(slot, events) for slot, events in by_slot.items()))
+        final = next((d.t_s for d in history.all(DeadlineReached) if d.final), float("inf"))
+        return cls(tuple(_view(slot, events, final) for slot, events in by_slot.items()))
 
     def view(self, slot: int) -> RankView:
         return next(v for v in self.ranks if v.slot == slot)
@@ -135,13 +139,15 @@ class Job:
         return {group: members or everyone for group, members in found.items()}
 
 
-def _view(slot: int, events: Sequence[Event]) -> RankView:
+def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
     def last(kind: type[Event]) -> Event | None:
         return next((e for e in reversed(events) if isinstance(e, kind)), None)
 
     identity = next((e for e in events if isinstance(e, Identity)), None)
     stop = last(Stopped)
     raised = next((e for e in events if isinstance(e, Raised)), None)
+    ended = next((e for e in events if isinstance(e, Ended)), None)
+    samples = [e for e in events if isinstance(e, Sampled)]
     return RankView(
         slot=slot,
         rank=identity.rank if identity is not None and identity.rank >= 0 else slot,
@@ -152,11 +158,13 @@ def _view(slot: int, events: Sequence[Event]) -> RankView:
         raised=raised,
         fired=next((e for e in events if isinstance(e, GuardFired)), None),
         signalled=next((e for e in events if isinstance(e, Signalled)), None),
-        ended=next((e for e in events if isinstance(e, Ended)), None),
+        ended=ended,
         stopped=stop if isinstance(stop, Stopped) and stop.stopped else None,
         finished=next((e for e in events if isinstance(e, Finished)), None),
         reported=next((e for e in reversed(events) if isinstance(e, Reported)), None),
-        samples=tuple(e for e in events if isinstance(e, Sampled)),
+        samples=tuple(s for s in samples if s.t_s <= deadline),
+        last_site=next((s.site for s in reversed(samples) if s.site), ""),
+        outlived=ended is not None and ended.t_s > deadline,
         lost=sum(e.count for e in events if isinstance(e, Lost)),
     )
 

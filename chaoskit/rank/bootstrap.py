@@ -52,8 +52,8 @@ class RecordingContext:
     def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
         self._recorder.note(GuardArmed(time.monotonic(), self._slot, guard, effective, applicable))
 
-    def fired(self, guard: str, exit_code: int, message: str) -> None:
-        self._recorder.note(GuardFired(time.monotonic(), self._slot, guard, exit_code, message))
+    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
+        self._recorder.note(GuardFired(time.monotonic(), self._slot, guard, exit_code, message, local))
         say(f"guard {guard}: {message} (exit {exit_code})")
 
     def work_done(self) -> None:

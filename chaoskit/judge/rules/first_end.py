@@ -18,6 +18,11 @@ TOGETHER_S = 0.05
 """Own deaths this close to the first are as guilty as it; later ones may be consequences."""
 
 
+_NOT_AN_ANSWER = (Kind.KILLED, Kind.OUT_OF_MEMORY, Kind.FROZEN)
+"""Never the answer to a launcher's SIGTERM: another signal, the kernel, a stop. A death may be reported
+after the peers that noticed it, while its memory is torn down."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Cause:
     view: RankView
@@ -46,8 +51,10 @@ def find(job: Job) -> Blame | None:
 
 def _cause(job: Job, view: RankView) -> _Cause | None:
     cause = _own_error(view) or _stop(view) or _own_end(job, view)
-    if cause is not None and view.signalled is not None and view.signalled.t_s <= cause.t_s:
-        return None  # whatever it did after the launcher's signal was the answer to it
+    if cause is None or cause.kind in _NOT_AN_ANSWER:
+        return cause
+    if view.signalled is not None and view.signalled.t_s <= cause.t_s:
+        return None  # what it raised or returned after the launcher's signal was the answer to it
     return cause
 
 

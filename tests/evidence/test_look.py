@@ -1,0 +1,119 @@
+"""One look at all ranks, with real processes and regions that a recorder wrote."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from chaoskit.evidence import look, stacks
+from chaoskit.evidence.stacks import Stack
+from chaoskit.rank import region
+from chaoskit.rank.region import Word
+
+pytestmark = pytest.mark.timeout(60)
+
+Regions = dict[int, mmap.mmap]
+
+
+@pytest.fixture
+def regions() -> Iterator[Regions]:
+    memfd = os.memfd_create("test", os.MFD_CLOEXEC)
+    os.truncate(memfd, 3 * region.REGION_BYTES)
+    made = {slot: region.map_region(memfd, slot) for slot in range(3)}
+    for memory in made.values():
+        write(memory, Word.MAGIC, region.MAGIC)
+        write(memory, Word.VERSION, region.VERSION)
+    yield made
+    for memory in made.values():
+        memory.close()
+    os.close(memfd)
+
+
+def write(memory: mmap.mmap, word: Word, value: int) -> None:
+    memory[word * 8 : word * 8 + 8] = value.to_bytes(8, "little")
+
+
+@pytest.fixture
+def pid() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"]) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, int]]:
+    """What stacks were asked for; the slot is in what is given."""
+    asked: list[dict[int, int]] = []
+
+    def gather(pids: Mapping[int, int]) -> dict[int, Stack]:
+        asked.append(dict(pids))
+        return {s: Stack((f"f (/user.py:{s})",), f"/user.py:{s}", f"/user.py:{s}") for s in pids}
+
+    monkeypatch.setattr(stacks, "gather", gather)
+    return asked
+
+
+def test_each_rank_gets_one_sample_with_what_was_seen(
+    regions: Regions, pid: int, asked: list[dict[int, int]]
+) -> None:
+    write(regions[1], Word.STEP, 5)
+    write(regions[1], Word.PROGRESS, 8)
+    found = look.take(regions, {0: pid, 1: pid})
+    assert [s.slot for s in found] == [0, 1]
+    assert asked == [{0: pid, 1: pid}]
+    assert [s.line for s in found] == ["/user.py:0", "/user.py:1"]
+    assert found[0].token != found[1].token
+    assert {s.state for s in found} <= {"S", "R"}
+    assert found[0].t_s == found[1].t_s
+
+
+def test_the_token_changes_with_whatever_moves(
+    regions: Regions, pid: int, asked: list[dict[int, int]]
+) -> None:
+    tokens = [look.take(regions, {0: pid})[0].token]
+    for word in (Word.STEP, Word.PROGRESS):
+        write(regions[0], word, 3)
+        tokens.append(look.take(regions, {0: pid})[0].token)
+    assert len(set(tokens)) == len(tokens)
+    assert look.take(regions, {0: pid})[0].token == tokens[-1]
+
+
+def test_a_stopped_rank_needs_no_stack_until_the_last_look(
+    regions: Regions, pid: int, asked: list[dict[int, int]]
+) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    found = look.take(regions, {2: pid})
+    assert (found[0].state, found[0].line, asked) == ("T", "", [{}])
+    assert look.take(regions, {2: pid}, every_stack=True)[0].line == "/user.py:2"
+
+
+def test_one_that_is_gone_is_not_seen(regions: Regions, asked: list[dict[int, int]]) -> None:
+    with subprocess.Popen(["true"]) as over:
+        over.wait()
+    assert look.take(regions, {0: over.pid}) == []
+    assert look.take(regions, {}) == []
+
+
+def test_what_is_left_of_a_declared_phase(regions: Regions, pid: int, asked: list[dict[int, int]]) -> None:
+    assert look.take(regions, {0: pid})[0].allowance_s == 0.0
+    write(regions[0], Word.ALLOWANCE_NS, 1)
+    assert look.take(regions, {0: pid})[0].allowance_s == 0.0, "it is over"
+    write(regions[0], Word.ALLOWANCE_NS, (1 << 63) - 1)
+    assert look.take(regions, {0: pid})[0].allowance_s > 1e6
+
+
+def test_a_region_full_of_rubbish_is_seen_all_the_same(
+    regions: Regions, pid: int, asked: list[dict[int, int]]
+) -> None:
+    regions[0][:] = os.urandom(len(regions[0]))
+    assert [s.slot for s in look.take(regions, {0: pid})] == [0]
+    write(regions[0], Word.MAGIC, region.MAGIC)
+    write(regions[0], Word.VERSION, region.VERSION)
+    assert [s.slot for s in look.take(regions, {0: pid})] == [0]
