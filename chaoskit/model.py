@@ -231,13 +231,14 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What an arm promises. None or empty means: not promised.
+    """What an arm promises. None or empty means: not promised (a control has no recorded outcome on a
+    backend where nobody has observed one).
 
     ``says`` is text that a guard's own message must contain, so that the user learns it from
     the job itself. That nothing is left behind is always part of the contract.
     """
 
-    outcome: Outcome
+    outcome: Outcome | None
     within: Span | None = None
     exit: Literal["zero", "nonzero"] | None = None
     exit_codes: tuple[tuple[int, int], ...] = ()  # (rank, code) pairs

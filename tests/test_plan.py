@@ -287,3 +287,9 @@ def test_variables_that_have_to_be_there_at_start_up() -> None:
     assert startup_env(load_profile("folklore")) == (("PYTHONFAULTHANDLER", "1"),)
     assert startup_env(BARE) == (("OMP_NUM_THREADS", "1"),)
     assert startup_env(DEFAULTS) == ()
+
+
+def test_a_control_of_which_nothing_is_recorded_on_a_backend_promises_nothing_there() -> None:
+    plan = planned(named("rank-stopped"), "control", backend="nccl")
+    assert plan.contract.outcome is None
+    assert plan.hardened_contract.outcome is Outcome.FAILED

@@ -34,7 +34,7 @@ arms:
   # The control arm shows what happens without protection.
   control:
     profile: torch-defaults
-    expect: {{outcome: {{gloo: failed, nccl: hung}}}}
+    expect: {{outcome: {{gloo: failed}}}}  # as observed; leave out a backend that you have not run
   # The hardened arm is the promise. Try your own profile with --profile FILE.
   hardened:
     profile: recommended

@@ -129,7 +129,7 @@ def breached(
 ) -> tuple[str, ...]:
     """Return each promise of ``contract`` that was broken, in words; empty when it was kept."""
     lines = []
-    if found.outcome is not contract.outcome:
+    if contract.outcome is not None and found.outcome is not contract.outcome:
         lines.append(f"expected {contract.outcome}, found {found.outcome}")
     lines += _late(contract, plan, latency)
     lines += _exits(contract, job)

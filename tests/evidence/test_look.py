@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from chaoskit.evidence import look, stacks
+from chaoskit.evidence import process, stacks
+from chaoskit.evidence.look import Looks
 from chaoskit.evidence.stacks import Stack
 from chaoskit.rank import region
 from chaoskit.rank.region import Word
@@ -19,6 +20,7 @@ from chaoskit.rank.region import Word
 pytestmark = pytest.mark.timeout(60)
 
 Regions = dict[int, mmap.mmap]
+Asked = list[dict[int, int]]
 
 
 @pytest.fixture
@@ -41,15 +43,24 @@ def write(memory: mmap.mmap, word: Word, value: int) -> None:
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    with subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"]) as process:
-        yield process.pid
-        process.kill()
+    code = "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nos.write(1, b'r')\nwhile True: signal.pause()"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.read(1) == b"r"
+        yield started.pid
+        started.kill()
+
+
+def asleep(pid: int) -> None:
+    """Return when it waits: nothing is to be seen of it any more."""
+    while process.look(pid).state != "S":
+        os.sched_yield()
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, int]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """What stacks were asked for; the slot is in what is given."""
-    asked: list[dict[int, int]] = []
+    asked: Asked = []
 
     def gather(pids: Mapping[int, int]) -> dict[int, Stack]:
         asked.append(dict(pids))
@@ -59,12 +70,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, int]]:
     return asked
 
 
-def test_each_rank_gets_one_sample_with_what_was_seen(
-    regions: Regions, pid: int, asked: list[dict[int, int]]
-) -> None:
+def test_each_rank_gets_one_sample_with_what_was_seen(regions: Regions, pid: int, asked: Asked) -> None:
     write(regions[1], Word.STEP, 5)
     write(regions[1], Word.PROGRESS, 8)
-    found = look.take(regions, {0: pid, 1: pid})
+    found = Looks(regions).stacks({0: pid, 1: pid})
     assert [s.slot for s in found] == [0, 1]
     assert asked == [{0: pid, 1: pid}]
     assert [s.line for s in found] == ["/user.py:0", "/user.py:1"]
@@ -73,47 +82,60 @@ def test_each_rank_gets_one_sample_with_what_was_seen(
     assert found[0].t_s == found[1].t_s
 
 
-def test_the_token_changes_with_whatever_moves(
-    regions: Regions, pid: int, asked: list[dict[int, int]]
-) -> None:
-    tokens = [look.take(regions, {0: pid})[0].token]
+def test_the_token_changes_with_whatever_moves(regions: Regions, pid: int, asked: Asked) -> None:
+    looks = Looks(regions)
+    tokens = [looks.take({0: pid})[0].token]
     for word in (Word.STEP, Word.PROGRESS):
         write(regions[0], word, 3)
-        tokens.append(look.take(regions, {0: pid})[0].token)
+        tokens.append(looks.take({0: pid})[0].token)
     assert len(set(tokens)) == len(tokens)
-    assert look.take(regions, {0: pid})[0].token == tokens[-1]
+    assert looks.take({0: pid})[0].token == tokens[-1]
 
 
-def test_a_stopped_rank_needs_no_stack_until_the_last_look(
-    regions: Regions, pid: int, asked: list[dict[int, int]]
+def test_a_stack_is_read_only_of_one_that_has_run_since_the_last_look(
+    regions: Regions, pid: int, asked: Asked
 ) -> None:
+    asleep(pid)
+    looks = Looks(regions)
+    looks.take({0: pid})
+    first = looks.take({0: pid})[0]
+    assert asked == [{}, {}]
+    os.kill(pid, signal.SIGUSR1)  # its handler runs, and it sleeps again
+    while process.look(pid).switches == first.switches:
+        os.sched_yield()
+    assert looks.take({0: pid})[0].line == "/user.py:0"
+
+
+def test_a_stopped_rank_is_read_only_for_the_evidence(regions: Regions, pid: int, asked: Asked) -> None:
+    looks = Looks(regions)
+    looks.take({2: pid})
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
-    found = look.take(regions, {2: pid})
-    assert (found[0].state, found[0].line, asked) == ("T", "", [{}])
-    assert look.take(regions, {2: pid}, every_stack=True)[0].line == "/user.py:2"
+    found = looks.take({2: pid})
+    assert (found[0].state, found[0].line, asked) == ("T", "", [{}, {}])
+    assert looks.stacks({2: pid})[0].line == "/user.py:2"
 
 
-def test_one_that_is_gone_is_not_seen(regions: Regions, asked: list[dict[int, int]]) -> None:
+def test_one_that_is_gone_is_not_seen(regions: Regions, asked: Asked) -> None:
     with subprocess.Popen(["true"]) as over:
         over.wait()
-    assert look.take(regions, {0: over.pid}) == []
-    assert look.take(regions, {}) == []
+    looks = Looks(regions)
+    assert looks.take({0: over.pid}) == looks.stacks({0: over.pid}) == looks.take({}) == []
 
 
-def test_what_is_left_of_a_declared_phase(regions: Regions, pid: int, asked: list[dict[int, int]]) -> None:
-    assert look.take(regions, {0: pid})[0].allowance_s == 0.0
+def test_what_is_left_of_a_declared_phase(regions: Regions, pid: int, asked: Asked) -> None:
+    looks = Looks(regions)
+    assert looks.take({0: pid})[0].allowance_s == 0.0
     write(regions[0], Word.ALLOWANCE_NS, 1)
-    assert look.take(regions, {0: pid})[0].allowance_s == 0.0, "it is over"
+    assert looks.take({0: pid})[0].allowance_s == 0.0, "it is over"
     write(regions[0], Word.ALLOWANCE_NS, (1 << 63) - 1)
-    assert look.take(regions, {0: pid})[0].allowance_s > 1e6
+    assert looks.take({0: pid})[0].allowance_s > 1e6
 
 
-def test_a_region_full_of_rubbish_is_seen_all_the_same(
-    regions: Regions, pid: int, asked: list[dict[int, int]]
-) -> None:
+def test_a_region_full_of_rubbish_is_seen_all_the_same(regions: Regions, pid: int, asked: Asked) -> None:
+    looks = Looks(regions)
     regions[0][:] = os.urandom(len(regions[0]))
-    assert [s.slot for s in look.take(regions, {0: pid})] == [0]
+    assert [s.slot for s in looks.take({0: pid})] == [0]
     write(regions[0], Word.MAGIC, region.MAGIC)
     write(regions[0], Word.VERSION, region.VERSION)
-    assert [s.slot for s in look.take(regions, {0: pid})] == [0]
+    assert [s.slot for s in looks.take({0: pid})] == [0]

@@ -199,7 +199,7 @@ CASES = [
     ("profile: torch-defaults", "profile: strict", 15, "the control arm has guards", "torch-defaults"),
     ("profile: torch-defaults", "profile: ./missing.yaml", 1, "no such file", ""),
     ("{gloo: failed, nccl: hung}", "{gloo: failed, mpi: hung}", 16, "unknown backend 'mpi'", ""),
-    ("{gloo: failed, nccl: hung}", "{gloo: failed}", 16, "expects nothing on nccl", "backends: [gloo]"),
+    ("{gloo: failed, nccl: hung}", "{nccl: hung}", 16, "expects nothing on gloo", "backends: [nccl]"),
     ("{gloo: failed, nccl: hung}", "crashed", 16, "outcome must be one of", ""),
     ("  hardened:", "  hardend:", 17, "the hardened arm is missing", "is hardend meant?"),
     ("      within: 2s", "      within: 2 parsecs", 21, "unknown unit 'parsecs'", ""),
