@@ -32,6 +32,8 @@ from chaoskit.supervisor import Supervisor, write_stacks
 
 CONTROL = scenario_result.CONTROL
 ATTEMPTS_MAX = 2
+TORCH_MIN = (2, 4)
+"""The oldest torch whose failures and texts are known here; only 2.13 has been run."""
 
 
 def run(request: RunRequest, observer: Observer | None = None) -> RunResult:
@@ -105,7 +107,7 @@ class _Run:
         self.request = request
         self.observer = observer
         self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
-        self.torch = rundir.version("torch")
+        self.torch = _torch_version()
         self.items = self._items()
         self.interrupted = False
         self.done: list[ScenarioResult] = []
@@ -308,6 +310,20 @@ class _ArmRunner:
         if key.attempt < ATTEMPTS_MAX and contract.worth_another_try(plan, found, verdict):
             self.again.add(key)
         return verdict
+
+
+def _torch_version() -> str:
+    """Return the version of the torch that is installed. Raises InvalidInput where there is none to use."""
+    found = rundir.version("torch")
+    if not found:
+        raise usage("torch is not installed here", "install the build that you want to test, then run again")
+    numbers = [int(part) for part in found.split("+")[0].split(".")[:2] if part.isdigit()]
+    if numbers < list(TORCH_MIN):
+        wanted = ".".join(map(str, TORCH_MIN))
+        raise usage(
+            f"torch {found} is too old: chaoskit knows torch {wanted} and newer", "install a newer torch"
+        )
+    return found
 
 
 def _bare(plan: Plan, status: Status, reason: str) -> Verdict:
