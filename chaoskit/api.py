@@ -20,7 +20,7 @@ def run(
     jobs: int | None = None,
     timeout_s: float | None = None,
     time_scale: float | None = None,
-    runs_dir: Path = Path("runs"),
+    runs_dir: str | Path = "runs",
     observer: Observer | None = None,
 ) -> tuple[Verdict, ...]:
     """Run a scenario (an object, a library name, or a file) and return the verdicts of its arms.
@@ -40,7 +40,7 @@ def run(
         jobs=jobs,
         timeout_s=timeout_s,
         time_scale=time_scale,
-        runs_dir=runs_dir,
+        runs_dir=Path(runs_dir),
         command="chaoskit.run",
     )
     return engine.run(request, observer).verdicts

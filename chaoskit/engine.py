@@ -5,6 +5,7 @@ This is the one place where plan, supervisor and judge meet. It decides nothing 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
@@ -18,22 +19,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from chaoskit import capabilities, codec, history, rundir
+from chaoskit import admission, capabilities, codec, history, rundir
 from chaoskit.errors import InvalidInput, LaunchFailed, Problem, usage
 from chaoskit.history import ArmEnded, History, Malfunction
 from chaoskit.judge import contract, scenario_result
 from chaoskit.launchers.forkserver import ServerPool
-from chaoskit.model import Arm, Backend, Plan, Profile, Scenario, ScenarioResult, Status, Verdict
-from chaoskit.plan import make_plan, startup_env
+from chaoskit.model import (
+    Arm,
+    Backend,
+    Plan,
+    Profile,
+    Scenario,
+    ScenarioResult,
+    Status,
+    Topology,
+    Verdict,
+)
+from chaoskit.plan import fixes_world, make_plan, startup_env
 from chaoskit.request import ArmId, Observer, RunRequest, RunResult, Silent
-from chaoskit.scenario import hardened_arm, load_profile
+from chaoskit.scenario import check_ranks, hardened_arm, load_profile
 from chaoskit.schedule import Began, Schedule, Task
 from chaoskit.supervisor import Supervisor, write_stacks
 
 CONTROL = scenario_result.CONTROL
 ATTEMPTS_MAX = 2
-TORCH_MIN = (2, 4)
-"""The oldest torch whose failures and texts are known here; only 2.13 has been run."""
 
 
 def run(request: RunRequest, observer: Observer | None = None) -> RunResult:
@@ -104,10 +113,13 @@ class _Run:
             raise LaunchFailed(
                 "chaoskit.run must be called from the main thread: its fork server ends with it"
             )
+        admission.check(request)
         self.request = request
         self.observer = observer
         self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
-        self.torch = _torch_version()
+        self.torch = admission.torch_version()
+        # Without network namespaces the arms share the host's ports, also with other runs.
+        self.isolated = capabilities.find("network-namespaces").available
         self.items = self._items()
         self.interrupted = False
         self.done: list[ScenarioResult] = []
@@ -120,21 +132,39 @@ class _Run:
         for scenario in self.request.scenarios:
             backend = self.request.backend or scenario.topology.backend
             item = _Item(scenario, backend)
+            ranks, item.skip = self._ranks(scenario, backend)
             try:
                 for repeat in range(1, self.request.repeat + 1):
-                    for arm, plan in self._plans(scenario, backend, repeat):
+                    for arm, plan in self._plans(scenario, backend, repeat, ranks):
                         item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = plan
             except InvalidInput as error:
                 problems += error.problems
-            item.skip = self._why_not(scenario, backend, item)
+            item.skip = item.skip or self._why_not(scenario, backend)
             items.append(item)
         if problems:
             raise InvalidInput(problems)
+        if "nccl" in self.request.require and not any(item.backend == "nccl" for item in items):
+            raise usage("nothing here runs on nccl, which --require asks for", "add --backend nccl")
         if not any(item.plans for item in items):
             raise usage("nothing to run: no scenario has an arm of that name")
         return items
 
-    def _plans(self, scenario: Scenario, backend: Backend, repeat: int) -> Iterator[tuple[str, Plan]]:
+    def _ranks(self, scenario: Scenario, backend: Backend) -> tuple[int | None, str]:
+        """The number of ranks asked for, and why the scenario cannot be run with it, or an empty text."""
+        asked = self.request.ranks
+        if asked is None or asked == scenario.topology.ranks:
+            return None, ""
+        if len(self.request.scenarios) == 1 and not fixes_world(scenario):
+            return asked, ""  # what does not fit is then the user's one problem, said in full
+        if fixes_world(scenario):
+            return None, f"its fault is written for {scenario.topology.ranks} ranks, not {asked}"
+        resized = dataclasses.replace(scenario, topology=Topology(asked, scenario.topology.backend))
+        unfit = check_ranks(resized)
+        return (None, unfit[0].message) if unfit else (asked, "")
+
+    def _plans(
+        self, scenario: Scenario, backend: Backend, repeat: int, ranks: int | None
+    ) -> Iterator[tuple[str, Plan]]:
         hardened = hardened_arm(scenario)
         if hardened is None:
             raise usage(f"{scenario.name} has no arm besides the control")
@@ -157,9 +187,10 @@ class _Run:
                     backend=backend,
                     seed=self.seed + repeat - 1,
                     repeat=repeat,
-                    ranks=self.request.ranks,
+                    ranks=ranks,
                     time_scale=self.request.time_scale,
                     timeout_s=self.request.timeout_s,
+                    master_port=None if self.isolated else admission.free_port(),
                 ),
             )
 
@@ -168,7 +199,7 @@ class _Run:
             return self.request.profile
         return load_profile(arm.profile)
 
-    def _why_not(self, scenario: Scenario, backend: Backend, item: _Item) -> str:
+    def _why_not(self, scenario: Scenario, backend: Backend) -> str:
         if backend not in scenario.backends:
             return f"not for {backend} (the file says: {', '.join(scenario.backends)})"
         needed = list(scenario.requires) + (["nccl"] if backend == "nccl" else [])
@@ -198,9 +229,9 @@ class _Run:
                 self._skip(item, run_dir)
         self._run_arms(run_dir)
         wall = time.monotonic() - started
-        rundir.write_record(
-            run_dir, dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
-        )
+        last = dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
+        with contextlib.suppress(OSError):  # a full disk, a removed folder: the verdicts are worth more
+            rundir.write_record(run_dir, last)
         results = tuple(item.result or item.judged() for item in self.items if item.result or item.verdicts)
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
@@ -246,6 +277,8 @@ class _Run:
     def _without_history(self, plan: Plan, error: BaseException | None) -> Verdict:
         if self.interrupted:
             return _bare(plan, Status.INCONCLUSIVE, "interrupted before the arm started")
+        if isinstance(error, OSError):
+            return _bare(plan, Status.INCONCLUSIVE, f"the arm's files cannot be written: {error}")
         return _bare(plan, Status.INCONCLUSIVE, f"chaoskit's own fault: {type(error).__name__}: {error}")
 
     def _keep_attempt(self, item: _Item, key: ArmId, verdict: Verdict, again: ArmId) -> None:
@@ -303,27 +336,14 @@ class _ArmRunner:
             write_stacks(folder, found)
             verdict = contract.judge(plan, found)
         except Exception:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                (folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
             raise
         (folder / "verdict.json").write_text(codec.dump_verdict(verdict), encoding="utf-8")
         if key.attempt < ATTEMPTS_MAX and contract.worth_another_try(plan, found, verdict):
             self.again.add(key)
         return verdict
-
-
-def _torch_version() -> str:
-    """Return the version of the torch that is installed. Raises InvalidInput where there is none to use."""
-    found = rundir.version("torch")
-    if not found:
-        raise usage("torch is not installed here", "install the build that you want to test, then run again")
-    numbers = [int(part) for part in found.split("+")[0].split(".")[:2] if part.isdigit()]
-    if numbers < list(TORCH_MIN):
-        wanted = ".".join(map(str, TORCH_MIN))
-        raise usage(
-            f"torch {found} is too old: chaoskit knows torch {wanted} and newer", "install a newer torch"
-        )
-    return found
 
 
 def _bare(plan: Plan, status: Status, reason: str) -> Verdict:

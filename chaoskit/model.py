@@ -382,6 +382,7 @@ class Plan:
     master_port: int
     gated: bool  # ranks other than 0 wait for the store to listen (never where init is the subject)
     rerun: str
+    timeout_s: float | None = None  # the user's own limit on the arm, which shortens the others
     schema_version: int = 1
 
 

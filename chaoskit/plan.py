@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import random
 import shlex
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ AUTO_COLLECTIVE_S = 3.0
 """What the automatic time scale makes of the hardened profile's collective timeout."""
 START_LIMIT_S = 30.0
 """Time to start and reach the injection on a loaded machine, beyond what the scenario itself waits."""
-MARGIN_S, MARGIN_SHARE = 2.5, 0.25
+MARGIN_S, MARGIN_SHARE = 1.5, 0.25
 PORTS = range(15_000, 32_000)  # below the kernel's own choices (ip_local_port_range)
 ADDRESS = "127.0.0.1"
 _WORLD = ("RANK", "WORLD_SIZE")
@@ -123,6 +124,7 @@ def make_plan(
         master_port=port,
         gated=not any(i.when.kind in ("init", "launch") for i in injections),
         rerun=rerun_text(scenario, arm, chosen),
+        timeout_s=timeout_s,
     )
 
 
@@ -143,6 +145,12 @@ def _arm(scenario: Scenario, arm: Arm | str) -> Arm:
             f"{scenario.name} has no arm {arm!r}", f"it has: {', '.join(a.name for a in scenario.arms)}"
         )
     return found
+
+
+def fixes_world(scenario: Scenario) -> bool:
+    """Return whether a fault writes RANK or WORLD_SIZE as numbers that fit one number of ranks only."""
+    faults = [i.fault for i in scenario.injections if i.fault.name == "environment"]
+    return any(key in _WORLD for fault in faults for key, _ in getattr(fault, "set", ()))
 
 
 def _resized(scenario: Scenario, chosen: Choices) -> Scenario:
@@ -311,7 +319,7 @@ def _replaced(scenario: Scenario, arm: Arm, profile: Profile, tested: Profile) -
     """The profile that took the place of the file's own, as the command line names it; or an empty text."""
     for one in (tested, profile) if arm.name != CONTROL else (tested,):
         if not any(_same(one, a.profile) for a in scenario.arms):
-            return one.name if not one.file or _is_built_in(one) else one.file
+            return one.name if not one.file or _is_built_in(one) else os.path.abspath(one.file)
     return ""
 
 
@@ -323,8 +331,8 @@ def _is_built_in(profile: Profile) -> bool:
 
 def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
     """Return the command that runs this arm again just so."""
-    name = scenario.file if scenario.file and not in_library(scenario.file) else scenario.name
-    name = f"./{name}" if name == scenario.file and "/" not in name else name
+    outside = scenario.file and not in_library(scenario.file)
+    name = os.path.abspath(scenario.file) if outside else scenario.name
     words = ["chaoskit", "run", name, "--arm", arm.name, "--seed", str(chosen.seed)]
     if chosen.backend != scenario.topology.backend:
         words += ["--backend", chosen.backend]

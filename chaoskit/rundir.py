@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from chaoskit.errors import usage
+from chaoskit.launchers.forkserver import LEFT_OUT
 from chaoskit.request import ArmId
 
 _SECRET = re.compile(
@@ -81,6 +82,7 @@ def write_record(run_dir: Path, record: RunRecord) -> None:
         },
         "cores": len(os.sched_getaffinity(0)),
         "environment": redacted(os.environ),
+        "not_given_to_ranks": sorted(n for n in os.environ if n.startswith(LEFT_OUT)),
     }
     temporary = run_dir / "run.json.tmp"
     temporary.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="utf-8")

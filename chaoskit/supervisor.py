@@ -7,6 +7,7 @@ hoped for is the judge's business.
 
 from __future__ import annotations
 
+import io
 import json
 import mmap
 import os
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from multiprocess.connection import Connection, wait
 
@@ -65,17 +67,27 @@ class Supervisor:
     _events: list[Event] = field(default_factory=list)
     _pids: dict[int, int] = field(default_factory=dict)
     _ended: bool = False
+    _file: TextIO = field(default_factory=io.StringIO)
 
     def run(self) -> History:
         """Run the arm and return its history, which is then also in ``arm_dir``. Never raises for a rank."""
         self.arm_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         plan_path = self.arm_dir / "plan.json"
         plan_path.write_text(codec.dump_plan(self.plan), encoding="utf-8")
-        with _channels(len(self.plan.ranks)) as channels:
+        kept = self.arm_dir / "history.jsonl"
+        with _channels(len(self.plan.ranks)) as channels, kept.open("w", encoding="utf-8") as self._file:
             self._run(plan_path, channels)
         found = History.of(self._events)
-        history.write(self.arm_dir / "history.jsonl", found.events)
+        ordered = self.arm_dir / "history.jsonl.tmp"  # with what the ranks recorded, all in order of time
+        history.write(ordered, found.events)
+        ordered.replace(kept)
         return found
+
+    def _note(self, *events: Event) -> None:
+        """Keep events, in the file too: a run that is killed leaves what was known."""
+        self._events += events
+        self._file.writelines(history.to_line(e) + "\n" for e in events)
+        self._file.flush()
 
     def _run(self, plan_path: Path, channels: _Channels) -> None:
         launch = ArmLaunch(
@@ -105,7 +117,7 @@ class Supervisor:
         while not self._ended:
             now = time.monotonic()
             if not told_to_end and now >= clock.next_look:
-                self._events += looks.take(dict(self._pids))
+                self._note(*looks.take(dict(self._pids)))
                 clock.looked(time.monotonic())
                 told_to_end = clock.due and self._at_deadline(arm, channels, clock, looks)
             activity.tick(now, self._pids)
@@ -120,7 +132,7 @@ class Supervisor:
                 os.read(channels.doorbell_r, 4096)
                 clock.update(self.plan, [region.live(r).fired for r in channels.regions.values()])
             if self.stop_fd in ready and not told_to_end:
-                self._events.append(Interrupted(time.monotonic(), -1))
+                self._note(Interrupted(time.monotonic(), -1))
                 told_to_end = self._end(arm, clock)
 
     def _at_deadline(self, arm: RunningArm, channels: _Channels, clock: _Clock, looks: look.Looks) -> bool:
@@ -131,13 +143,13 @@ class Supervisor:
             return False  # the last rank has just ended by itself
         recorded = [e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)]
         job = Job.of(History.of(self._events + recorded))
-        if not clock.extended and not hang.judge(job).hung:
+        if self.plan.timeout_s is None and not clock.extended and not hang.judge(job).hung:
             extra = EXTENSION * clock.allowed
             clock.extend(extra)
-            self._events.append(DeadlineReached(now, -1, final=False, extended_s=extra))
+            self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
             return False
-        self._events.append(DeadlineReached(now, -1, final=True))
-        self._events += looks.stacks(dict(self._pids))  # evidence first, the end second
+        self._note(DeadlineReached(now, -1, final=True))
+        self._note(*looks.stacks(dict(self._pids)))  # evidence first, the end second
         return self._end(arm, clock)
 
     def _end(self, arm: RunningArm, clock: _Clock) -> bool:
@@ -149,7 +161,7 @@ class Supervisor:
         try:
             while connection.poll():
                 event = history.from_line(connection.recv_bytes().decode())
-                self._events.append(event)
+                self._note(event)
                 if isinstance(event, Started):
                     self._pids[event.slot] = event.pid
                 elif isinstance(event, Ended):
@@ -163,7 +175,7 @@ class Supervisor:
             self._malfunction(f"the warden sent what is no event: {error}")
 
     def _malfunction(self, message: str) -> None:
-        self._events.append(Malfunction(time.monotonic(), -1, message))
+        self._note(Malfunction(time.monotonic(), -1, message))
         self._ended = True
 
 

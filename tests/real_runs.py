@@ -135,6 +135,9 @@ class Command:
 
     process: subprocess.Popen[str]
     mark: str
+    folder: Path
+    seen: set[int] = field(default_factory=set)
+    """The ids of all its processes that a look has met."""
 
     def all(self) -> list[psutil.Process]:
         """The process and all that it started, however deep, orphans included."""
@@ -143,6 +146,7 @@ class Command:
             with contextlib.suppress(psutil.Error):
                 if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
+        self.seen |= {p.pid for p in found}
         return found
 
     def wait_until(self, wanted: Callable[[], object], limit_s: float = 90.0) -> None:
@@ -189,7 +193,7 @@ def chaoskit(*arguments: str, folder: Path) -> Iterator[Command]:
         cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
     )  # fmt: skip
-    command = Command(process, mark)
+    command = Command(process, mark, folder)
     try:
         yield command
     finally:
@@ -197,6 +201,11 @@ def chaoskit(*arguments: str, folder: Path) -> Iterator[Command]:
             with contextlib.suppress(psutil.Error):
                 one.kill()
         process.communicate()
+
+
+def temporary_files(folder: Path) -> list[str]:
+    """What a command has left where temporary files go, but for the cache that torch makes by itself."""
+    return [p.name for p in (folder / "tmp").iterdir() if not p.name.startswith("torchinductor_")]
 
 
 # ---------------------------------------------------------------- load

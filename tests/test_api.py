@@ -16,6 +16,7 @@ from chaoskit.faults.kill import Kill
 from chaoskit.guards.group_kill import GroupKill
 from chaoskit.model import (
     Arm,
+    Backend,
     Culprit,
     Expectation,
     Injection,
@@ -52,7 +53,7 @@ arms:
     profile: strict
     expect: {outcome: failed, within: 3s, exit: nonzero, culprits: [rank 1], kind: killed}
 """
-FAILED = (("gloo", Outcome.FAILED), ("nccl", Outcome.FAILED))
+FAILED: tuple[tuple[Backend, Outcome], ...] = (("gloo", Outcome.FAILED), ("nccl", Outcome.FAILED))
 BUILT = Scenario(
     name="killed",
     summary="A rank dies.",
@@ -109,11 +110,9 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     mine = Profile("mine", guards=(GroupKill(),))
     written = tmp_path / "mine.yaml"
     written.write_text("name: mine\nsummary: ours\nguards:\n  group_kill: {}\n")
-    for profile in (mine, written, "torchrun-policy"):
+    for profile, name in ((mine, "mine"), (written, "mine"), ("torchrun-policy", "torchrun-policy")):
         verdicts = chaoskit.run(BUILT, profile=profile, runs_dir=tmp_path / "runs")
-        told = {v.arm: v.profile for v in verdicts}
-        assert told == {"control": "torch-defaults", "hardened": getattr(profile, "name", None) or
-                        ("mine" if profile == written else profile)}  # fmt: skip
+        assert {v.arm: v.profile for v in verdicts} == {"control": "torch-defaults", "hardened": name}
         assert {v.status for v in verdicts} == {Status.PASS}
 
 

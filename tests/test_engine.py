@@ -22,7 +22,7 @@ from chaoskit import codec, engine, history
 from chaoskit.errors import InvalidInput, LaunchFailed
 from chaoskit.history import ArmEnded, Ended, Event, Injected, Malfunction, Sampled, Started
 from chaoskit.judge import contract
-from chaoskit.model import Culprit, Outcome, Result, Scenario, Status
+from chaoskit.model import Culprit, Fault, Outcome, Result, Scenario, Status
 from chaoskit.plan import make_plan
 from chaoskit.request import RunRequest
 from chaoskit.scenario import load_profile, select
@@ -148,7 +148,7 @@ def test_the_stacks_of_a_hang_are_kept(finished: Finished) -> None:
         assert told["state"] == ("T" if slot == 1 else "S")
         assert any("all_reduce_loop.py" in frame for frame in told["frames"]), told
     looks = read(folder).all(Sampled)
-    assert {sum(1 for s in looks if s.slot == slot) for slot in range(4)} == {3}
+    assert min(sum(1 for s in looks if s.slot == slot) for slot in range(4)) >= 3
 
 
 def test_a_rank_that_died_mid_all_reduce_is_proved_to_have_been_in_it(finished: Finished) -> None:
@@ -169,14 +169,16 @@ def test_the_same_seed_makes_the_same_plan(finished: Finished) -> None:
 # ---------------------------------------------------------------- truth
 
 
+def aimed_at(fault: Fault, rank: int) -> Fault:
+    return dataclasses.replace(fault, rank=(rank,))  # type: ignore[type-var]  # every fault is a dataclass
+
+
 @pytest.mark.parametrize("arm", ARMS, ids="/".join)
 def test_a_plan_that_lies_about_the_rank_changes_no_culprit(arm: tuple[str, str], finished: Finished) -> None:
     folder = finished.arms[arm]
     plan = codec.load_plan((folder / "plan.json").read_text())
     for lie in (0, 3):
-        hit = [
-            dataclasses.replace(i, fault=dataclasses.replace(i.fault, rank=(lie,))) for i in plan.injections
-        ]  # type: ignore[type-var]
+        hit = [dataclasses.replace(i, fault=aimed_at(i.fault, lie)) for i in plan.injections]
         accused = dataclasses.replace(plan.contract, culprits=(Culprit("rank", str(lie)),))
         false = dataclasses.replace(plan, injections=tuple(hit), contract=accused, hardened_contract=accused)
         verdict = contract.judge(false, read(folder))
@@ -214,7 +216,7 @@ def test_a_damaged_history_never_raises_and_never_passes(
     folder = finished.arms["rank-killed-mid-all-reduce", "hardened"]
     whole = (folder / "history.jsonl").read_bytes()
     start = int(at * len(whole))
-    damaged = whole[:start] + b"\n" + junk + b'{"kind":' + whole[start + over :]
+    damaged = whole[:start] + b"\n" + junk + b'{"kind":]' + whole[start + over :]
     verdict = engine.judge_again(copied(folder, tmp_path, damaged))
     assert verdict.status is Status.INCONCLUSIVE
 
@@ -225,10 +227,13 @@ def test_events_of_the_wrong_types_are_damage(finished: Finished, tmp_path: Path
     for number in range(len(lines)):
         raw = json.loads(lines[number])
         for key in raw.keys() - {"kind"}:
-            wrong = json.dumps({**raw, key: {"no": "sense"}})
-            text = "\n".join([*lines[:number], wrong, *lines[number + 1 :]]) + "\n"
+            for wrong in ({"no": "sense"}, None, [[1]], "text" if not isinstance(raw[key], str) else 1):
+                with pytest.raises(ValueError, match=key):
+                    history.from_line(json.dumps({**raw, key: wrong}))
+        if number % 20 == 0:
+            text = "\n".join([*lines[:number], json.dumps({**raw, "t_s": "soon"}), *lines[number + 1 :]])
             verdict = engine.judge_again(copied(folder, tmp_path, text.encode()))
-            assert verdict.status is Status.INCONCLUSIVE, (key, raw)
+            assert verdict.status is Status.INCONCLUSIVE, raw
 
 
 @pytest.mark.parametrize("missing", ["plan.json", "history.jsonl"])
@@ -300,15 +305,17 @@ def test_a_backend_that_the_file_excludes_is_skipped(run: Run) -> None:
 
 
 def test_a_profile_takes_the_place_of_the_hardened_arms(run: Run) -> None:
-    result = run("dtypes-differ", profile=load_profile("torchrun-policy"))
+    result = run("uncaught-exception", profile=load_profile("torchrun-policy"))
     assert {v.arm: v.profile for v in result.verdicts} == {
         "control": "torch-defaults",
         "hardened": "torchrun-policy",
     }
     for verdict in result.verdicts:
-        plan = codec.load_plan((result.run_dir / "dtypes-differ" / verdict.arm / "plan.json").read_text())
+        plan = codec.load_plan(
+            (result.run_dir / "uncaught-exception" / verdict.arm / "plan.json").read_text()
+        )
         assert plan.profile.name == verdict.profile
-        assert engine.judge_again(result.run_dir / "dtypes-differ" / verdict.arm) == verdict
+        assert engine.judge_again(result.run_dir / "uncaught-exception" / verdict.arm) == verdict
 
 
 @pytest.mark.parametrize(
@@ -345,13 +352,28 @@ def test_nothing_of_that_name_to_run_is_wrong_usage(run: Run, tmp_path: Path) ->
     assert not (tmp_path / "runs").exists()
 
 
-def test_all_that_cannot_be_run_is_said_at_once(run: Run, tmp_path: Path) -> None:
+def test_all_that_is_wrong_with_one_scenario_is_said_at_once(run: Run, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as raised:
-        run("one-collective-too-many", "uncaught-exception", ranks=2)
-    said = str(raised.value)
-    assert "one-collective-too-many with 2 ranks" in said
-    assert "uncaught-exception with 2 ranks" in said
+        run("uncaught-exception", ranks=2)
+    assert len(raised.value.problems) >= 2
+    assert all("rank 2 does not exist" in problem.message for problem in raised.value.problems)
     assert not (tmp_path / "runs").exists()
+
+
+def test_of_several_those_that_need_more_ranks_are_skipped(run: Run) -> None:
+    result = run("one-collective-too-many", "uncaught-exception", ranks=2)
+    assert {s.result for s in result.scenarios} == {Result.SKIPPED}
+    assert all("rank 2 does not exist" in s.reason for s in result.scenarios)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"repeat": 0}, {"jobs": 0}, {"ranks": 0}, {"timeout_s": -1.0}, {"time_scale": float("nan")}],
+    ids=str,
+)
+def test_a_number_that_makes_no_sense_is_wrong_usage(wrong: dict[str, object], run: Run) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong)).removesuffix("_s")):
+        run("uncaught-exception", **wrong)
 
 
 def test_more_ranks_than_the_file_says(run: Run) -> None:
@@ -397,14 +419,14 @@ def test_one_that_was_only_late_is_run_again_alone_and_both_are_told(
 ) -> None:
     monkeypatch.setattr(contract, "worth_another_try", lambda plan, found, verdict: verdict.arm == "hardened")
     heard = Heard()
-    result = run("collectives-swapped", "dtypes-differ", observer=heard)
+    result = run("shapes-differ", "dtypes-differ", observer=heard)
     for scenario in result.scenarios:
         assert [(v.arm, v.attempt) for v in scenario.verdicts] == [
             ("control", 1),
             ("hardened", 1),
             ("hardened", 2),
         ]
-        assert scenario.result is Result.HELD
+        assert scenario.result in (Result.HELD, Result.NOT_NEEDED)
         again = result.run_dir / scenario.name / "hardened-a2"
         assert codec.load_plan((again / "plan.json").read_text()).attempt == 2
         assert engine.judge_again(again) == scenario.verdicts[2]

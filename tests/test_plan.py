@@ -132,7 +132,7 @@ def test_every_arm_of_the_library_can_be_planned() -> None:
                     load_profile(arm.profile) if arm.name != "control" else STRICT,
                     backend=backend,
                 )
-                assert plan.deadline_s >= 2.5
+                assert plan.deadline_s >= 1.5
 
 
 def test_the_ranks_get_what_torchrun_hands_over() -> None:
@@ -181,7 +181,7 @@ def test_the_automatic_scale_makes_the_collective_timeout_three_seconds() -> Non
     assert plan.profile.timeouts.collective_s == pytest.approx(3.0)
     assert plan.bound_s == pytest.approx(7.0)  # 2 × 3 s + 1 s: what is added is never scaled
     assert plan.production_bound_s == pytest.approx(241.0)
-    assert plan.deadline_s == pytest.approx(7.0 + 2.5)
+    assert plan.deadline_s == pytest.approx(7.0 + 0.25 * 7.0)
     assert plan.injections[0].fault == Stall((1,), 6.5)
 
 
@@ -247,7 +247,7 @@ def test_the_same_arm_has_another_port_under_another_seed() -> None:
         ({"profile": BARE}, ["--profile", "torchrun-policy"]),
         (
             {"profile": dataclasses.replace(STRICT, name="mine", file="my dir/mine.yaml")},
-            ["--profile", "my dir/mine.yaml"],
+            ["--profile", str(Path("my dir/mine.yaml").absolute())],
         ),
     ],
 )
@@ -258,7 +258,8 @@ def test_the_rerun_command_says_what_was_chosen(choices: dict[str, Any], words: 
 
 
 def test_the_rerun_command_names_the_file_of_a_scenario_that_is_not_in_the_library(tmp_path: Path) -> None:
-    assert "run ./x.yaml" in planned(dataclasses.replace(KILLED, file="x.yaml")).rerun
+    text = planned(dataclasses.replace(KILLED, file="x.yaml")).rerun
+    assert shlex.split(text)[2] == str(Path("x.yaml").absolute())  # to be run from any folder
     file = str(tmp_path / "x y.yaml")
     assert shlex.split(planned(dataclasses.replace(KILLED, file=file)).rerun)[2] == file
 

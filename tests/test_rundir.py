@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_only_its_owner_may_read_a_run(tmp_path: Path) -> None:
 
 
 def test_runs_of_one_second_and_seed_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir.time, "strftime", lambda _: "20260101-000000")
+    monkeypatch.setattr(time, "strftime", lambda _: "20260101-000000")
     names = [rundir.create(tmp_path, 7).name for _ in range(3)]
     assert names == ["20260101-000000-7", "20260101-000000-7.1", "20260101-000000-7.2"]
 

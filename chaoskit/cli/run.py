@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,7 +76,17 @@ def run(**typed: object) -> None:
 
     options = RunOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
     asked = read(options, library())
+    tell_left_out(sys.stderr)
     sys.exit(execute(asked, engine.run, sys.stdout, sys.stderr))
+
+
+def tell_left_out(stderr: IO[str] | None) -> None:
+    """Say which variables of the caller the ranks do not get: no arm is to depend on them unseen."""
+    from chaoskit.launchers.forkserver import LEFT_OUT
+
+    names = sorted(name for name in os.environ if name.startswith(LEFT_OUT))
+    if names and stderr is not None:
+        print(f"not given to the ranks (put it into a profile to test it): {', '.join(names)}", file=stderr)
 
 
 def library() -> Library:

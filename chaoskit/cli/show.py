@@ -170,8 +170,8 @@ def _arm(arm: Arm, scenario: Scenario, profile: Profile) -> str:
 
 def _outcome(expect: Expectation) -> str:
     by_backend = {backend: outcome.replace("_", " ") for backend, outcome in expect.outcome}
-    same = len(set(by_backend.values())) == 1
-    if same:
+    everywhere = len(by_backend) > 1 and len(set(by_backend.values())) == 1
+    if everywhere:
         return next(iter(by_backend.values()))
     return ", ".join(f"{outcome} on {backend}" for backend, outcome in by_backend.items())
 

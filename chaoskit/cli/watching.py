@@ -75,7 +75,8 @@ class Both:
 
 
 def progress(stdout: IO[str], stderr: IO[str], *, json: bool) -> AbstractContextManager[Observer]:
-    """Return what shows the progress: a live table on a terminal, else lines; JSON keeps stdout clean."""
+    """Return what shows the progress: a live table on a terminal, else lines on stderr; the report that
+    follows is alone on stdout where that is a file or a pipe."""
     from chaoskit.reports.console import console_for, is_live
     from chaoskit.reports.live import LiveTable
     from chaoskit.reports.progress_lines import ProgressLines
@@ -84,4 +85,4 @@ def progress(stdout: IO[str], stderr: IO[str], *, json: bool) -> AbstractContext
     console = console_for(stream)
     if is_live(stream, console):
         return LiveTable(console)
-    return nullcontext(Silent()) if json else ProgressLines(console)
+    return nullcontext(Silent()) if json else ProgressLines(console_for(stderr))

@@ -7,6 +7,7 @@ fires and records that it did; a fault itself records nothing.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -144,7 +145,8 @@ def _check(cls: type[Fault]) -> str:
     has_prepare = callable(getattr(cls, "prepare", None))
     if getattr(cls, wanted) is getattr(RankFault, wanted) and not (wanted == "environment" and has_prepare):
         return f"must implement {wanted}()"
-    if not (cls.__doc__ or "").strip() or cls.__doc__.startswith(f"{cls.__name__}("):  # type: ignore[union-attr]
+    undocumented = not (cls.__doc__ or "").strip() and sys.flags.optimize < 2  # -OO takes docstrings away
+    if undocumented or (cls.__doc__ or "").startswith(f"{cls.__name__}("):
         return "needs a docstring: it is the fault's documentation"
     return ""
 

@@ -56,8 +56,8 @@ class Oom(RankFault):
             if self.handler == "none" or "out of memory" not in str(error):
                 raise
             print(f"out of memory, giving up this batch: {error}", file=sys.stderr, flush=True)
-        if self.handler == "destroy-and-exit":
-            torch.distributed.destroy_process_group()
-            os._exit(1)
+            if self.handler == "destroy-and-exit":  # inside the except block, as in the articles
+                torch.distributed.destroy_process_group()
+                os._exit(1)
         while True:
             time.sleep(3600)

@@ -17,7 +17,7 @@ _MEMORY = re.compile(
 )
 _CONFIGURATION = re.compile(
     r"EADDRINUSE|address already in use|name or service not known|temporary failure in name resolution"
-    r"|could not resolve|Unable to find address for|environment variable \w+ expected|rank < size",
+    r"|could not resolve|Unable to find address for|environment variable \w+ expected|rank (?:< size|>= 0)",
     re.IGNORECASE,
 )
 _MISMATCH = re.compile(
@@ -27,7 +27,7 @@ _TIMEOUT = re.compile(r"tim(?:ed|e) ?out|timeout|monitoredBarrier", re.IGNORECAS
 _LOST = re.compile(r"Connection (?:closed|reset) by peer|Connection reset", re.IGNORECASE)
 _DISTRIBUTED = re.compile(
     r"gloo|Connection (?:closed|reset) by peer|\bNCCL\b|ncclRemoteError|ncclSystemError|ProcessGroup"
-    r"|waiting for clients|monitoredBarrier|TCPStore|c10d",
+    r"|waiting for clients|monitoredBarrier|TCPStore|c10d|caused pair closure|Socket closed",
 )
 
 

@@ -2,9 +2,9 @@
 else.
 
 Understands the part of YAML in which profiles are written: comments, ``key: value``, nesting by indentation
-below ``guards:`` and ``env:``, settings of a guard below it or as ``{a: 1, b: 2}`` on its line. Anything
-else is refused with its line, never guessed. chaoskit's own commands read profiles with a full YAML parser
-and must get the same values.
+below ``guards:`` and ``env:``, settings of a guard below it or as ``{a: 1, b: 2}`` on its line, braces in
+braces on one line. Anything else is refused with its line, never guessed. chaoskit's own commands read
+profiles with a full YAML parser and must get the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUILTIN_DIR = Path(chaoskit.profiles.__file__).parent
 _KEYS = ("name", "summary", "guards", "env")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z_][\w-]*):(?:\s+(?P<value>.*))?")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 
 Settings = dict[str, tuple[str, int]]
 """Key → text of the value and its line."""
@@ -57,9 +57,9 @@ def load_profile(name_or_path: str | Path) -> Profile:
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of ``300s``, ``1.5s``, ``250ms``, ``5m``, ``1h``; None where it is no duration."""
+    """Return the seconds of ``300s``, ``250ms``, ``1.5m``, ``1h`` or ``300``; None where it is none."""
     match = _DURATION.fullmatch(text.strip())
-    return float(match[1]) * _UNITS[match[2]] if match else None
+    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
 
 
 class _Reader:
@@ -136,11 +136,11 @@ class _Reader:
 
     def _flow(self, text: str, number: int) -> list[tuple[str, str]]:
         """Read ``{a: 1, b: 2}``."""
-        if not (text.startswith("{") and text.endswith("}")) or "{" in text[1:]:
+        if not (text.startswith("{") and text.endswith("}")):
             self._problem(f"expected {{key: value, …}} on one line, got {text!r}", number)
             return []
         pairs = []
-        for item in filter(str.strip, text[1:-1].split(",")):
+        for item in filter(str.strip, _split(text[1:-1])):
             key, colon, value = item.partition(":")
             if not colon:
                 self._problem(f"expected key: value, got {item.strip()!r}", number)
@@ -183,6 +183,18 @@ class _Reader:
 
     def _problem(self, message: str, line: int, hint: str = "") -> None:
         self._problems.append(Problem(message, self._file, line, hint))
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that stand in no inner braces."""
+    items, depth = [""], 0
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+    return items
 
 
 def _without_comment(line: str) -> str:

@@ -9,21 +9,26 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch._C import _distributed_c10d
 from torch.distributed import ProcessGroup, ReduceOp, Work
 
-# Where the tensors sit whose shape every rank must share: argument position and a part of the keyword.
+# Where the tensors sit whose shape every rank must share: argument position and a part of the keyword; then
+# whether it reduces, whether it has a root.
 # Absent: shapes may differ in a correct program (uneven all_to_all), or there is nothing to compare.
 _COMPARABLE = {
-    "all_reduce": (0, "tensor"),
-    "broadcast": (0, "tensor"),
-    "reduce": (0, "tensor"),
-    "all_gather": (1, "input"),
-    "gather": (1, "input"),
-    "reduce_scatter": (0, "output"),
-    "scatter": (0, "output"),
+    "all_reduce": (0, "tensor", True, False),
+    "broadcast": (0, "tensor", False, True),
+    "reduce": (0, "tensor", True, True),
+    "all_gather": (1, "input", False, False),
+    "gather": (1, "input", False, True),
+    "reduce_scatter": (0, "output", True, False),
+    "scatter": (0, "output", False, True),
 }
-_REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
-_ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+_OPTIONS = [kind for name, kind in vars(_distributed_c10d).items() if name.endswith("Options")]
+_WITH_REDUCE_OP = frozenset(kind for kind in _OPTIONS if hasattr(kind, "reduceOp"))
+# By type rather than by getattr with a default: that takes twice the time.
+SAY_IF_ASYNC = frozenset(kind for kind in _OPTIONS if hasattr(kind, "asyncOp"))
+_Tensor = torch.Tensor
 
 
 class Call:
@@ -31,6 +36,7 @@ class Call:
 
     `args` and `kwargs` are as the caller gave them; a listener may assign others before it proceeds.
     Assign, do not mutate: the fingerprint is computed again only for another `args` or `kwargs` object.
+    `note` is None at first, and the outermost listener's to use.
     """
 
     __slots__ = (
@@ -43,6 +49,7 @@ class Call:
         "inner",
         "kwargs",
         "method",
+        "note",
         "nth",
         "op",
     )
@@ -69,6 +76,7 @@ class Call:
         self.inner = inner
         self._issue = issue
         self._print_of: tuple[object, object] | None = None
+        self.note: Any = None
 
     def __repr__(self) -> str:
         return f"<Call {self.op} #{self.nth} on {self.group} ({self.method})>"
@@ -78,7 +86,8 @@ class Call:
 
         Returns None where torch itself has no Work: monitored_barrier, and synchronous calls under NCCL.
         """
-        return self._issue(*self.args, **self.kwargs)
+        kwargs = self.kwargs
+        return self._issue(*self.args, **kwargs) if kwargs else self._issue(*self.args)
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
@@ -95,37 +104,36 @@ class Call:
         of = self._print_of
         if of is None or of[0] is not self.args or of[1] is not self.kwargs:
             self._print_of = (self.args, self.kwargs)
-            self._print = _digest(self._key())
+            self._print = _digest(self.key())
         return self._print
 
-    def _key(self) -> tuple[Any, ...]:
-        op = self.op
-        shapes: tuple[Any, ...] = ()
-        if op in _COMPARABLE:
-            given = self._argument(*_COMPARABLE[op])
-            if type(given) is list and len(given) == 1 and isinstance(tensor := given[0], torch.Tensor):
-                shapes = ((tensor.shape, tensor.dtype),)  # by far the most common, and three times as fast
-            else:
-                shapes = tuple((t.shape, t.dtype) for t in _flatten(given))
-        elif op == "all_to_all":
-            shapes = tuple({t.dtype for t in self.tensors})
-        return (
-            op,
-            shapes,
-            self._reduce_op() if op in _REDUCING else None,
-            self._root() if op in _ROOTED else None,
-        )
+    def key(self) -> tuple[Any, ...]:
+        """What the fingerprint is a hash of. Computed each time; cheaper, to compare calls of one process."""
+        op, args = self.op, self.args
+        shared = _COMPARABLE.get(op)
+        if shared is None:
+            return (op, tuple({t.dtype for t in self.tensors}) if op == "all_to_all" else (), None, None)
+        position, keyword, reduces, rooted = shared
+        given = args[position] if position < len(args) else self._named(keyword)
+        if type(given) is list and len(given) == 1:
+            given = given[0]
+        shapes: tuple[Any, ...]
+        if isinstance(given, _Tensor):
+            shapes = ((given.shape, given.dtype),)  # by far the most common, and three times as fast
+        else:
+            shapes = tuple((t.shape, t.dtype) for t in _flatten(given))
+        reduce_op = None
+        if reduces:
+            # The usual case without looking at anything else; the hash is the number of its kind.
+            usual = args and type(args[-1]) in _WITH_REDUCE_OP
+            reduce_op = hash(args[-1].reduceOp) if usual else self._reduce_op()
+        return (op, shapes, reduce_op, self._root() if rooted else None)
 
-    def _argument(self, position: int, keyword: str) -> Any:
-        if position < len(self.args):
-            return self.args[position]
+    def _named(self, keyword: str) -> Any:
         # One argument has had several names in torch: input, inputs, input_tensors …
         return next((value for name, value in self.kwargs.items() if keyword in name.lower()), ())
 
     def _reduce_op(self) -> Any:
-        last = getattr(self.args[-1], "reduceOp", None) if self.args else None
-        if last is not None:  # the usual case, without looking at anything else
-            return hash(last)
         # The options object, or else the operator itself, comes last or nearly so.
         for value in (*self.kwargs.values(), *reversed(self.args)):
             op = getattr(value, "reduceOp", value)
@@ -138,8 +146,9 @@ class Call:
         for value in (*self.kwargs.values(), *reversed(self.args)):
             if isinstance(value, int):
                 return value
-            if hasattr(value, "rootRank"):
-                return int(value.rootRank)
+            root = getattr(value, "rootRank", None)
+            if root is not None:
+                return int(root)
         return None
 
 

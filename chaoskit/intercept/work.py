@@ -39,16 +39,6 @@ def report(call: Call, error: BaseException | None) -> None:
         done(call, error)
 
 
-def wait_for(issued: Work, call: Call) -> None:
-    """Wait for a synchronous call and report its end."""
-    try:
-        issued.wait()
-    except BaseException as error:
-        report(call, error)
-        raise
-    report(call, None)
-
-
 def settle() -> None:
     """Report the calls that have ended since, of those whose future was taken. Cheap when there are none.
 

@@ -34,6 +34,7 @@ from chaoskit.model import (
     Status,
     Verdict,
 )
+from chaoskit.profiles import variables
 
 
 def judge(plan: Plan, history: History) -> Verdict:
@@ -79,9 +80,17 @@ def judge(plan: Plan, history: History) -> Verdict:
         ambiguous=blame.ambiguous,
         where=blame.where,
         ranks=tuple(_rank_end(v, fired_at(plan, history)) for v in job.ranks),
-        not_applicable=tuple(sorted({g.guard for g in history.all(GuardArmed) if not g.applicable})),
+        not_applicable=_not_applicable(plan, history),
         rerun=plan.rerun,
     )
+
+
+def _not_applicable(plan: Plan, history: History) -> tuple[str, ...]:
+    """Guards that said so, and variables that the backend does not read."""
+    guards = {g.guard for g in history.all(GuardArmed) if not g.applicable}
+    known = {name: variables.lookup(name).backends for name, _ in plan.profile.env}
+    unread = {name for name, backends in known.items() if backends and plan.backend not in backends}
+    return (*sorted(guards), *sorted(unread))
 
 
 def _hurt(view: RankView) -> bool:
@@ -207,37 +216,58 @@ def _doubt(plan: Plan, history: History, job: Job, outcome: Outcome | None) -> s
     if outcome is Outcome.NOT_INJECTED:
         return ""
     return (
-        _unproved(plan, history)
+        _cut_short(plan, job)
+        or _unproved(plan, history)
         or _unordered(plan, history, job)
         or _not_in_effect(plan, history, job)
         or _teardown(job, outcome)
     )
 
 
+def _cut_short(plan: Plan, job: Job) -> str:
+    """Ranks that the user's own limit ended before the bound was over might still have kept it."""
+    if plan.timeout_s is None or not any(v.alive_at_deadline for v in job.ranks):
+        return ""
+    if plan.bound_s is not None and plan.deadline_s > plan.bound_s:
+        return ""
+    bound = f" before its bound of {plan.bound_s:.3g} s" if plan.bound_s is not None else ""
+    return f"ended by --timeout {plan.timeout_s:g} s{bound}: nothing can be said"
+
+
 def _unproved(plan: Plan, history: History) -> str:
-    """*During* is proved by submit < fire < every holder's entry, and no rank saw it complete."""
+    """*During* is proved by submit < fire < the entry of some other member, and no rank saw it complete.
+
+    That member is the one that was held; where its launcher ended it before it came that far, any that
+    had not come there either.
+    """
     for event in history.all(Injected):
         if event.phase != Phase.DURING:
             continue
+        what = f"{event.op} #{event.nth}"
         if not event.submitted:
             return f"{event.fault} fired before its operation was submitted: not proved to be during"
-        same = [
-            c for c in history.all(Completed) if (c.op, c.group, c.nth) == (event.op, event.group, event.nth)
-        ]
-        early = [c for c in same if c.t_s <= event.t_s]
+        key = (event.op, event.group, event.nth)
+        early = [c for c in history.all(Completed) if (c.op, c.group, c.nth) == key and c.t_s <= event.t_s]
         if early:
-            return f"{event.op} #{event.nth} had completed on slot {early[0].slot} when {event.fault} fired"
-        held = [h for h in history.all(Held) if (h.op, h.nth) == (event.op, event.nth)]
-        if not held:
-            return f"no rank was held at {event.op} #{event.nth}: not proved to be during"
-        entered = [
-            e
-            for e in history.all(Entered)
-            if e.slot == held[0].slot and (e.op, e.group, e.nth) == (event.op, event.group, event.nth)
-        ]
-        if any(e.t_s < event.t_s for e in entered):
-            return f"the held rank entered {event.op} #{event.nth} before {event.fault} fired"
+            return f"{what} had completed on slot {early[0].slot} when {event.fault} fired"
+        entered = {
+            e.slot: e for e in history.all(Entered) if (e.op, e.group, e.nth) == key and e.t_s < event.t_s
+        }
+        held = [h.slot for h in history.all(Held) if (h.op, h.nth) == (event.op, event.nth)]
+        if held and held[0] in entered:
+            return f"the held rank entered {what} before {event.fault} fired"
+        if not held and not _absent(history, entered, event.slot):
+            return f"no rank was held at {what}: not proved to be during"
     return ""
+
+
+def _absent(history: History, entered: dict[int, Entered], target: int) -> bool:
+    """Return whether a member of the target's group is known not to have been among ``entered``."""
+    members = entered[target].members if target in entered else ()
+    return any(
+        v.slot not in entered and not v.lost and (not members or v.rank in members)
+        for v in Job.of(history).ranks
+    )
 
 
 def _unordered(plan: Plan, history: History, job: Job) -> str:

@@ -16,6 +16,7 @@ from chaoskit.history import (
     Entered,
     Event,
     Finished,
+    GuardArmed,
     GuardFired,
     History,
     Identity,
@@ -44,6 +45,7 @@ class RankView:
     completed: frozenset[int]  # seq numbers
     failed: tuple[OpFailed, ...]
     raised: Raised | None
+    armed: tuple[GuardArmed, ...]
     fired: GuardFired | None
     signalled: Signalled | None
     ended: Ended | None
@@ -156,6 +158,7 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         completed=frozenset(e.seq for e in events if isinstance(e, Completed)),
         failed=tuple(e for e in events if isinstance(e, OpFailed)),
         raised=raised,
+        armed=tuple(e for e in events if isinstance(e, GuardArmed)),
         fired=next((e for e in events if isinstance(e, GuardFired)), None),
         signalled=next((e for e in events if isinstance(e, Signalled)), None),
         ended=ended,
@@ -165,7 +168,7 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         samples=tuple(s for s in samples if s.t_s <= deadline),
         last_site=next((s.site for s in reversed(samples) if s.site), ""),
         outlived=ended is not None and ended.t_s > deadline,
-        lost=sum(e.count for e in events if isinstance(e, Lost)),
+        lost=sum(e.count + e.torn for e in events if isinstance(e, Lost)),
     )
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaoskit.history import DeadlineReached, History, Injected, Interrupted, Malfunction, Started
+from chaoskit.history import (
+    DeadlineReached,
+    Ended,
+    GuardFired,
+    History,
+    Injected,
+    Interrupted,
+    Malfunction,
+    Raised,
+    Started,
+)
 from chaoskit.judge import hang
 from chaoskit.judge.job import Job, RankView, names
 from chaoskit.model import ALL_RANKS, Injection, Outcome, Plan
@@ -35,12 +45,37 @@ def find(plan: Plan, history: History) -> Found:
     if unended:
         why = f"the history ends while {names([v.rank for v in unended])} had not ended"
         return Found(None, why, unjudgeable=why)
+    if damage := _damage(plan, history, job):
+        return Found(None, damage, unjudgeable=damage)
     missing = not_fired(plan, history)
-    if missing:
+    if missing and not _healthy_job_failed(plan, job):
         return Found(Outcome.NOT_INJECTED, missing)
     if any(v.alive_at_deadline for v in job.ranks):
         return _at_deadline(job, history)
     return _ended(plan, job)
+
+
+def _damage(plan: Plan, history: History, job: Job) -> str:
+    """Say what of the history is missing or twice, as far as it shows: it must not be judged then."""
+    planned = {r.slot for r in plan.ranks}
+    if {v.slot for v in job.ranks} != planned:
+        return f"the history knows {len(job.ranks)} processes, the plan {len(planned)}"
+    if len(history.all(Ended)) != len(planned):
+        return "the history has not one end for each process"
+    for view in job.ranks:
+        seqs = [e.seq for e in view.entered]
+        if not view.lost and sorted(seqs) != list(range(1, len(seqs) + 1)):
+            return f"operations of rank {view.rank} are missing in the history, or twice in it"
+    return ""
+
+
+def _healthy_job_failed(plan: Plan, job: Job) -> bool:
+    """A healthy job that its own profile ended before the (harmless) fault could fire has failed."""
+    return (
+        plan.healthy
+        and all(v.ended_itself or v.signalled for v in job.ranks)
+        and any(v.exit_code != 0 for v in job.ranks)
+    )
 
 
 def targets(plan: Plan, injection: Injection) -> tuple[int, ...]:
@@ -63,6 +98,10 @@ def not_fired(plan: Plan, history: History) -> str:
     if not lines:
         return ""
     job = Job.of(history)
+    told: list[GuardFired | Raised] = [*history.all(GuardFired), *history.all(Raised)]
+    first = min(told, key=lambda e: e.t_s, default=None)
+    if first is not None:
+        lines.append(f"before that, rank {job.view(first.slot).rank}: {first.message.splitlines()[0][:160]}")
     reach = "; ".join(_reach(v, targets(plan, plan.injections[0])) for v in job.ranks if v.last is not None)
     return f"{'; '.join(lines)}; furthest: {reach or 'no operation entered'}"
 

@@ -27,15 +27,17 @@ def _judge(healthy: bool, verdicts: list[Verdict]) -> tuple[Result, str]:
     hardened = [v for v in verdicts if v.arm != CONTROL]
     if verdicts and all(v.status is Status.SKIPPED for v in verdicts):
         return Result.SKIPPED, verdicts[0].reason
+    if not healthy and verdicts and all(v.outcome is Outcome.COMPLETED for v in verdicts) and controls:
+        return Result.INCONCLUSIVE, "the fault did no harm: every arm completed, the control too"
     if failed := [v for v in (verdicts if healthy else hardened) if v.status is Status.FAIL]:
         return Result.NOT_HELD, f"{failed[0].arm} ({failed[0].profile}): {failed[0].reason}"
     if unclear := [v for v in verdicts if v.status in (Status.INCONCLUSIVE, Status.SKIPPED)]:
         return Result.INCONCLUSIVE, f"{unclear[0].arm}: {unclear[0].reason}"
+    if not hardened:
+        return Result.INCONCLUSIVE, "only the control arm was run"
     if healthy:
         done = all(v.outcome is Outcome.COMPLETED for v in verdicts) and bool(verdicts)
         return (Result.HELD, "completed in every arm") if done else (Result.INCONCLUSIVE, "no arm was run")
-    if not hardened:
-        return Result.INCONCLUSIVE, "only the control arm was run"
     if not controls:
         return Result.INCONCLUSIVE, "the control arm was not run: a pass without it proves nothing"
     if surprising := [v for v in controls if v.status is Status.FAIL]:

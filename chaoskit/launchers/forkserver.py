@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -53,6 +53,16 @@ _FORK_LIMIT_S: Final = 60.0
 _CLOSE_LIMIT_S: Final = 10.0
 
 
+LEFT_OUT: Final = ("TORCH_", "TORCHELASTIC_", "NCCL_", "GLOO_", "C10D_", "PYTORCH_")
+"""Variables of the caller that the ranks do not get: they would change what every profile does, the control
+too. One that is to be tested belongs into a profile."""
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what of the caller's environment the ranks are given."""
+    return {name: value for name, value in environment.items() if not name.startswith(LEFT_OUT)}
+
+
 class ServerPool:
     """The servers of one run. Use as a context manager; nothing stays after :meth:`close`."""
 
@@ -69,6 +79,8 @@ class ServerPool:
         key = tuple(sorted(env))
         server = self._servers.get(key)
         if server is None or not server.alive:
+            if server is not None and threading.current_thread() is not threading.main_thread():
+                raise LaunchFailed(f"the fork server has ended: {server.log() or 'it left no word'}")
             if server is not None:
                 server.close()
             server = self._servers[key] = Server(key, self._preload)
@@ -110,7 +122,7 @@ class Server:
             given = (listener.fileno(), alive_r, status_w)
             self._process = subprocess.Popen(
                 [sys.executable, *util._args_from_interpreter_flags(), "-c", _command(given, preload)],
-                env={"OMP_NUM_THREADS": "1", **os.environ, **dict(env)},
+                env={"OMP_NUM_THREADS": "1", **inherited(os.environ), **dict(env)},
                 stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
                 pass_fds=given, start_new_session=True,
             )  # fmt: skip

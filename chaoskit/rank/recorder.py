@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import threading
+import time
 from collections import deque
 from dataclasses import replace
 from itertools import count
@@ -19,6 +20,7 @@ from chaoskit import history
 from chaoskit.history import Event
 from chaoskit.rank.region import (
     DECISIVE,
+    END_AT,
     HEADER_BYTES,
     MAGIC,
     NOTE_TEXT_CHARS,
@@ -33,12 +35,23 @@ from chaoskit.rank.region import (
     TEXTS_RESERVE,
     VERSION,
     Channels,
+    Kind,
     Word,
     map_region,
 )
 
 _U64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PACK = SLOT.pack_into
+_now = time.monotonic_ns
+# As plain numbers, for the hot path.
+_ENTERED, _COMPLETED, _SEQ, _ENDED = int(Kind.ENTERED), int(Kind.COMPLETED), int(Word.SEQ), int(Word.ENDED)
+_END_WORD = END_AT // 8
+# An entry that is so old may be overwritten at any moment by another thread.
+_OLD: Final = RING_SLOTS // 2
+
+
+Entry = tuple[int, int, int, int, int]
+"""What was entered: number of the record, form, nth, step, seq."""
 
 
 class _Log:
@@ -89,9 +102,12 @@ class Recorder:
         view = memoryview(memory)
         self._header = view[:HEADER_BYTES].cast("Q")
         self._ring = view[RING_AT:REGION_BYTES]
+        self._ring_words = self._ring.cast("q")
         self._texts = _Log(view[TEXTS_AT:NOTES_AT], self._header, Word.TEXTS_USED, Word.TEXTS_LOST)
         self._notes = _Log(view[NOTES_AT:RING_AT], self._header, Word.NOTES_USED, Word.NOTES_LOST)
         self._numbers = count(1)
+        self._newest = 0
+        self._ended = count(1)
         self._text_ids: dict[str, int] = {"": 0}
         self._forms: dict[tuple[str, str, str, str, str], int] = {}
         self._doorbell = doorbell
@@ -157,16 +173,41 @@ class Recorder:
         if self._muted:
             return
         number = next(self._numbers)
-        _PACK(self._ring, number % RING_SLOTS * 64, number, t_ns, kind, form, nth, step, seq, word, number)
-        self._header[3] = number
+        _PACK(self._ring, number % RING_SLOTS * 64, number, t_ns, kind, form, nth, step, seq, word, 0, number)
+        self._header[_SEQ] = self._newest = number
 
-    def note(self, event: Event) -> None:
-        """Write a rare event; rings the doorbell where the supervisor should act on it."""
+    def enter(self, form: int, nth: int, step: int, seq: int, fingerprint: int) -> Entry:
+        """Write that an operation is entered now."""
+        if self._muted:
+            return (0, form, nth, step, seq)
+        number = next(self._numbers)
+        _PACK(
+            self._ring, number % RING_SLOTS * 64,
+            number, _now(), _ENTERED, form, nth, step, seq, fingerprint, 0, number,
+        )  # fmt: skip
+        self._header[_SEQ] = self._newest = number
+        return (number, form, nth, step, seq)
+
+    def complete(self, entry: Entry) -> None:
+        """Write that the operation of ``entry`` completes now."""
+        if self._muted:
+            return
+        number = entry[0]
+        if self._newest - number < _OLD:
+            self._ring_words[number % RING_SLOTS * 8 + _END_WORD] = _now()
+            self._header[_ENDED] = next(self._ended)
+        else:
+            self.put(_COMPLETED, _now(), *entry[1:])
+
+    def note(self, event: Event, fired_bit: int = -1) -> None:
+        """Write a rare event, set its bit of FIRED, then ring the doorbell if the supervisor should act."""
         if self._muted:
             return
         name = type(event).__name__
         body = history.to_line(_shortened(event)).encode("utf-8", "backslashreplace")
         self._notes.append(body, 0 if name in DECISIVE else NOTES_RESERVE)
+        if fired_bit >= 0:
+            self.set_bit(Word.FIRED, fired_bit)
         if name in DECISIVE:
             self.ring_doorbell()
 

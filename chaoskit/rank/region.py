@@ -8,7 +8,9 @@ and a script that closes all descriptors. A region is
   one place in the script issues again and again (operation, group, line, shape, dtype);
 - *notes*: an append-only log of rare events, each a line of :func:`chaoskit.history.to_line`;
 - a *ring* of 64-byte slots for what is frequent (entered, completed, failed, stepped), the sequence
-  number first and last, so that a slot that was being written at the rank's death shows as torn.
+  number first and last, so that a slot that was being written at the rank's death shows as torn. An
+  operation that completed has the time of it in the slot of its entry, or, where that may be overwritten
+  by then, a slot of its own.
 
 Standard library only; the writing side is :mod:`chaoskit.rank.recorder`. The reader believes
 nothing: arbitrary bytes give fewer events, never an exception.
@@ -32,14 +34,16 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 MAGIC: Final = 0x316B_736F_6168_6B63
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER_BYTES: Final = 4096
 TEXTS_BYTES: Final = 128 * 1024
 NOTES_BYTES: Final = 64 * 1024
 RING_SLOTS: Final = 8192
-SLOT: Final = struct.Struct("<QqIIIII4xQ8xQ")
-"""first, t_ns, kind, form, nth, step, seq, word, last. ``word`` is the fingerprint (entered) or the number of
-the message (failed)."""
+SLOT: Final = struct.Struct("<QqIIIII4xQqQ")
+"""first, t_ns, kind, form, nth, step, seq, word, end_ns, last. ``word`` is the fingerprint (entered) or the
+number of the message (failed); ``end_ns`` is when what was entered completed, 0 before."""
+END_AT: Final = 48
+"""Where ``end_ns`` lies in a slot. It is written alone, by one store."""
 TEXTS_AT: Final = HEADER_BYTES
 NOTES_AT: Final = TEXTS_AT + TEXTS_BYTES
 RING_AT: Final = NOTES_AT + NOTES_BYTES
@@ -90,6 +94,7 @@ class Word(enum.IntEnum):
     TEXTS_LOST = 11
     NOTES_USED = 12
     NOTES_LOST = 13
+    ENDED = 14  # counts the times written into the slots of entries
 
 
 class Kind(enum.IntEnum):
@@ -106,7 +111,7 @@ class Live:
     """One cheap look at a running rank. ``op`` is the newest operation it is in, "" outside of any."""
 
     pid: int = 0
-    seq: int = 0
+    seq: int = 0  # counts what was entered, completed, failed, stepped
     step: int = 0
     progress: int = 0
     allowance_until_s: float = 0.0  # CLOCK_MONOTONIC
@@ -136,7 +141,7 @@ def read_events(region: Buffer, slot: int) -> list[Event]:
         return []
     texts = _read_texts(data, words)
     records, lost, torn = _read_ring(data, words)
-    events = [e for r in records if (e := _to_event(r, slot, texts)) is not None]
+    events = [e for r in records for e in _to_events(r, slot, texts)]
     notes, _ = read_notes(data, slot)
     events += notes
     lost += min(words[Word.NOTES_LOST], _U32)
@@ -175,7 +180,7 @@ def live(region: Buffer) -> Live:
         return Live()
     look = Live(
         pid=words[Word.PID],
-        seq=words[Word.SEQ],
+        seq=words[Word.SEQ] + words[Word.ENDED],
         step=words[Word.STEP],
         progress=words[Word.PROGRESS],
         allowance_until_s=words[Word.ALLOWANCE_NS] / _NS_PER_S,
@@ -199,6 +204,7 @@ class _Record:
     step: int
     seq: int
     word: int
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,7 @@ class _Texts:
 def _words(region: Buffer) -> tuple[int, ...] | None:
     if len(region) < REGION_BYTES:
         return None
-    words: tuple[int, ...] = struct.unpack_from("<14Q", region, 0)
+    words: tuple[int, ...] = struct.unpack_from(f"<{len(Word)}Q", region, 0)
     return words if words[Word.MAGIC] == MAGIC and words[Word.VERSION] == VERSION else None
 
 
@@ -295,23 +301,26 @@ def _open_operation(region: Buffer, top: int) -> _Record | None:
             continue
         if record.kind in (Kind.COMPLETED, Kind.FAILED):
             ended.add(record.seq)
-        elif record.kind == Kind.ENTERED and record.seq not in ended:
+        elif record.kind == Kind.ENTERED and not record.end_ns and record.seq not in ended:
             return record
     return None
 
 
-def _to_event(r: _Record, slot: int, texts: _Texts) -> Event | None:
+def _to_events(r: _Record, slot: int, texts: _Texts) -> list[Event]:
     t_s = r.t_ns / _NS_PER_S
     op, group, site, shape, dtype = texts.form(r.form)
     match r.kind:
         case Kind.ENTERED:
             members = texts.members.get(group, ())
-            return Entered(t_s, slot, op, group, r.nth, r.step, r.seq, r.word, site, shape, dtype, members)
+            entered = Entered(t_s, slot, op, group, r.nth, r.step, r.seq, r.word, site, shape, dtype, members)
+            if not r.end_ns:
+                return [entered]
+            return [entered, Completed(r.end_ns / _NS_PER_S, slot, op, group, r.nth, r.step, r.seq)]
         case Kind.COMPLETED:
-            return Completed(t_s, slot, op, group, r.nth, r.step, r.seq)
+            return [Completed(t_s, slot, op, group, r.nth, r.step, r.seq)]
         case Kind.FAILED:
-            return OpFailed(t_s, slot, op, group, r.nth, r.step, r.seq, texts.texts.get(r.word, ""))
+            return [OpFailed(t_s, slot, op, group, r.nth, r.step, r.seq, texts.texts.get(r.word, ""))]
         case Kind.STEPPED:
-            return Stepped(t_s, slot, r.step)
+            return [Stepped(t_s, slot, r.step)]
         case _:
-            return None
+            return []

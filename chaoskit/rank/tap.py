@@ -24,7 +24,7 @@ from chaoskit.intercept import Call, Intercepted, user_site
 from chaoskit.model import Phase
 from chaoskit.rank import triggers
 from chaoskit.rank.holder import Peers
-from chaoskit.rank.recorder import Recorder
+from chaoskit.rank.recorder import Entry, Recorder
 from chaoskit.rank.region import Kind, Word
 from chaoskit.rank.triggers import Shot
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch.distributed import Work
 
 Proceed = Callable[[], "Work | None"]
-_ENTERED, _COMPLETED, _FAILED = int(Kind.ENTERED), int(Kind.COMPLETED), int(Kind.FAILED)
+_FAILED, _STEPPED = int(Kind.FAILED), int(Kind.STEPPED)
 _now = time.monotonic_ns
 
 
@@ -52,7 +52,7 @@ class Tap:
         gate: Callable[[], None],
     ) -> None:
         self._recorder = recorder
-        self._put = recorder.put
+        self._put, self._enter, self._complete = recorder.put, recorder.enter, recorder.complete
         self._peers = peers
         self._slot, self._rank, self._world_size, self._seed = slot, rank, world_size, seed
         self._gate = gate
@@ -61,17 +61,18 @@ class Tap:
         for shot in shots:
             if shot.when.kind == "collective":
                 self._by_op.setdefault(shot.when.op, []).append(shot)
-        self._plain = not self._by_op
+        if not self._by_op:  # no fault at a collective: a frame less for each
+            self.around = self._issue  # type: ignore[method-assign]
         self._step = 0  # steps done
         self._seqs = count(1)
         self._inits = count(1)
-        self._open: dict[int, tuple[int, int, int, int]] = {}  # id of the call: form, nth, step, seq
-        self._forms: dict[tuple[str, str, tuple[str, int, str], int], int] = {}
+        # By site, group and key of the call: the number of its form, and its fingerprint.
+        self._forms: dict[tuple[tuple[str, int, str], str, tuple[Any, ...]], tuple[int, int]] = {}
         self._after: dict[int, list[Shot]] = {}
         self._deferred: list[Call] = []
         self._again = threading.local()  # .on: this thread issues a call for a fault
         self._phases: list[tuple[str, float]] = []
-        self._init: tuple[int, int, int, int] | None = None
+        self._init: Entry | None = None
 
     def start(self) -> None:
         """Prepare what has to be there before the script runs. Main thread only."""
@@ -93,7 +94,7 @@ class Tap:
     # ---------------------------------------------------------------- collectives
 
     def around(self, call: Call, proceed: Proceed) -> Work | None:
-        if self._plain or getattr(self._again, "on", False):
+        if getattr(self._again, "on", False):
             return self._issue(call, proceed)
         shots = self._by_op.get(call.op)
         due = [s for s in shots if s.due(call.group, self._step + 1)] if shots else []
@@ -102,23 +103,23 @@ class Tap:
         return self._around_fault(call, proceed, due)
 
     def _issue(self, call: Call, proceed: Proceed) -> Work | None:
-        key = (call.op, call.group, user_site(), call.fingerprint())
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = self._new_form(call, key[2])
-        seq = next(self._seqs)
-        nth, step = call.nth, self._step + 1
-        self._open[id(call)] = (form, nth, step, seq)
-        self._put(_ENTERED, _now(), form, nth, step, seq, key[3])
+        # Outside of the frames of this function and of who called it, both chaoskit's.
+        key = (user_site((), 3), call.group, call.key())
+        known = self._forms.get(key)
+        if known is None:
+            known = self._forms[key] = (self._new_form(call, key[0]), call.fingerprint())
+        form, fingerprint = known
+        call.note = self._enter(form, call.nth, self._step + 1, next(self._seqs), fingerprint)
         return proceed()
 
     def done(self, call: Call, error: BaseException | None) -> None:
-        opened = self._open.pop(id(call), None)
-        if opened is not None:
+        entry: Entry | None = call.note  # None: not entered, or its end is told already
+        if entry is not None:
+            call.note = None
             if error is None:
-                self._put(_COMPLETED, _now(), *opened)
+                self._complete(entry)
             else:
-                self._put(_FAILED, _now(), *opened, self._recorder.text(str(error)[:400]))
+                self._put(_FAILED, _now(), *entry[1:], self._recorder.text(str(error)[:400]))
         if self._after and error is None:
             for shot in self._after.pop(id(call), ()):
                 self._fire(shot, call)
@@ -147,7 +148,7 @@ class Tap:
             self._fire(shot, call, submitted=True)
         except BaseException:
             # The exception comes out of the collective's line, but the operation has not failed.
-            self._open.pop(id(call), None)
+            call.note = None
             raise
 
     def _replace(self, shot: Shot, call: Call, proceed: Proceed) -> Work | None:
@@ -161,7 +162,6 @@ class Tap:
         self._injected(shot, call, submitted=False)
         work = shot.fault.around(self._moment(shot, call), call, issue)
         if not issued:
-            self._open.pop(id(call), None)  # of an earlier call, dropped by the script, with the same id
             _uncount(call)
         return work
 
@@ -205,15 +205,14 @@ class Tap:
         self._gate()
         file, line, _ = user_site()
         form = self._recorder.form("init", "default", f"{file}:{line}" if file else "")
-        self._init = (form, next(self._inits), self._step + 1, next(self._seqs))
-        self._put(_ENTERED, _now(), *self._init)
+        self._init = self._enter(form, next(self._inits), self._step + 1, next(self._seqs), 0)
 
     def init_done(self, error: BaseException | None) -> None:
         if self._init is not None:
             if error is None:
-                self._put(_COMPLETED, _now(), *self._init)
+                self._complete(self._init)
             else:
-                self._put(_FAILED, _now(), *self._init, self._recorder.text(str(error)[:400]))
+                self._put(_FAILED, _now(), *self._init[1:], self._recorder.text(str(error)[:400]))
             self._init = None
 
     def group_made(self, name: str, ranks: tuple[int, ...], timeout_s: float | None) -> None:
@@ -226,7 +225,7 @@ class Tap:
         self._step = step
         self._recorder.set_word(Word.STEP, step)
         self._moved()
-        self._put(int(Kind.STEPPED), _now(), 0, 0, step)
+        self._put(_STEPPED, _now(), 0, 0, step)
         for shot in self._shots:
             # The number, not a count: a script may number its steps as it likes.
             if shot.when.kind == "step" and not shot.holds:
@@ -282,11 +281,8 @@ class Tap:
         op, group, nth = (call.op, call.group, call.nth) if call is not None else ("", "", 0)
         phase = str(shot.when.phase) if call is not None else ""
         name = shot.fault.name
-        self._recorder.note(
-            Injected(time.monotonic(), self._slot, shot.index, name, op, group, nth, phase, submitted)
-        )
-        self._recorder.set_bit(Word.FIRED, shot.bit)
-        self._recorder.ring_doorbell()  # the note woke them before the bit was set
+        event = Injected(time.monotonic(), self._slot, shot.index, name, op, group, nth, phase, submitted)
+        self._recorder.note(event, shot.bit)
 
     def _fire(self, shot: Shot, call: Call | None = None, submitted: bool = False) -> None:
         if self._recorder.muted:  # a forked worker of the script

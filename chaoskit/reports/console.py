@@ -55,15 +55,20 @@ class ReportConsole(Console):
 
 def console_for(stream: IO[str]) -> Console:
     """Return a console on ``stream``: colour only on a terminal, none with NO_COLOR."""
-    width = None if stream.isatty() or os.environ.get("COLUMNS") else WIDTH_WITHOUT_TERMINAL
+    width = None if _is_terminal(stream) or os.environ.get("COLUMNS") else WIDTH_WITHOUT_TERMINAL
     return ReportConsole(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+def _is_terminal(stream: IO[str] | None) -> bool:
+    """Say whether ``stream`` is one; it is None where the caller has closed it."""
+    return stream is not None and stream.isatty()
 
 
 def is_live(stream: IO[str], console: Console) -> bool:
     """Say whether a table that redraws itself makes sense: a real terminal, and no CI log."""
     if os.environ.get("CI"):
         return False
-    return stream.isatty() and console.is_terminal and not console.is_dumb_terminal
+    return _is_terminal(stream) and console.is_terminal and not console.is_dumb_terminal
 
 
 class Pen:

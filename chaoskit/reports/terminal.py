@@ -178,7 +178,7 @@ def _print_footer(judged: Judged, console: Console, pen: Pen) -> None:
 
 def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
     if any(production_bound_of(v) for v in verdicts):
-        yield "extrapolated (not measured): the bound with the profile's own, unshortened durations"
+        yield "in production: the bound with the profile's unshortened durations; extrapolated, not measured"
     without: dict[tuple[str, str], dict[str, None]] = {}
     for v in verdicts:
         without.setdefault((v.backend, v.profile), {}).update(dict.fromkeys(v.not_applicable))

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chaoskit.model import Verdict
 
+_NO_BOUND = ("completed", "corrupted", "masked")
+"""Outcomes of jobs that ended without having to: their time is not to be read against the bound."""
+
 LONGEST_TEXT = 2000
 """Characters of one reason or message that a report shows."""
 LONGEST_NAME = 200
 """Characters of one name that a report shows."""
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 """Unicode categories that steer a terminal, reorder text or cannot be seen or encoded."""
 
 
@@ -82,6 +85,10 @@ def culprits_of(verdict: Verdict) -> str:
 def latency_of(verdict: Verdict) -> str:
     """Return the latency against the bound: ``87 ms of 2 s``; '' where there is neither."""
     if verdict.latency_s is not None:
+        if verdict.outcome == "not_injected":
+            return ""  # counted from nothing
+        if verdict.outcome in _NO_BOUND:
+            return seconds(verdict.latency_s)
         bound = f" of {seconds(verdict.bound_s)}" if verdict.bound_s is not None else ""
         return seconds(verdict.latency_s) + bound
     return f"bound {seconds(verdict.bound_s)}" if verdict.bound_s is not None else ""
@@ -92,4 +99,4 @@ def production_bound_of(verdict: Verdict) -> str:
     production = verdict.production_bound_s
     if production is None or (verdict.bound_s is not None and math.isclose(production, verdict.bound_s)):
         return ""
-    return f"~{seconds(production)} extrapolated"
+    return f"in production ~{seconds(production)}" if verdict.arm != "control" else ""

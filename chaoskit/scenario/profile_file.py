@@ -24,6 +24,15 @@ def profile_names() -> tuple[str, ...]:
     return (*(n for n in order if n in found), *sorted(found.difference(order)))
 
 
+OF_THE_LAUNCHER = frozenset(
+    {
+        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
+        "MASTER_ADDR", "MASTER_PORT",
+    }
+)  # fmt: skip
+"""What every launcher sets for each rank; a profile's value would silently have no effect."""
+
+
 def load_profile(name_or_path: str | Path) -> Profile:
     """Return the built-in profile of that name, or the one in that file.
 
@@ -50,6 +59,10 @@ def _profile(document: Document) -> Profile:
     found = read_model(ProfileFile, document.data, document, ())
     guards_given = document.data.get("guards") if isinstance(document.data, dict) else None
     made = _guards(guards_given, document) if isinstance(guards_given, dict) else ()
+    for name, _ in found.env if found is not None else ():
+        if name in OF_THE_LAUNCHER:
+            message = f"env.{name} is set by the launcher for each rank; a profile cannot"
+            document.problem(("env", name), message, "use an environment fault to make it wrong on a rank")
     if document.problems or found is None:
         raise InvalidInput(sorted(document.problems, key=lambda p: p.line))
     return Profile(found.name, found.summary, made, found.env, document.file)

@@ -276,13 +276,16 @@ RANK_SET = Kind(
 )
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
 def environment(value: object) -> tuple[tuple[str, str], ...]:
     """Return a mapping of environment variables as pairs; whole numbers become texts. Raises Wrong."""
     if not isinstance(value, dict):
         raise Wrong(f"must be a mapping, is {shown(value)}", 'write {NAME: "value"}')
     pairs = []
     for name, entry in value.items():
-        if not isinstance(name, str) or not name or "=" in name:
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             raise Wrong(f"{shown(name)} is no name of an environment variable")
         if isinstance(entry, bool) or not isinstance(entry, (str, int)):
             raise Wrong(

@@ -19,6 +19,12 @@ from chaoskit.rank.region import Word
 
 pytestmark = pytest.mark.timeout(60)
 
+ASLEEP = """
+import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: None)
+os.write(1, b'r')
+while True: signal.pause()
+"""
 Regions = dict[int, mmap.mmap]
 Asked = list[dict[int, int]]
 
@@ -43,8 +49,7 @@ def write(memory: mmap.mmap, word: Word, value: int) -> None:
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    code = "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nos.write(1, b'r')\nwhile True: signal.pause()"
-    with subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE) as started:
+    with subprocess.Popen([sys.executable, "-S", "-c", ASLEEP], stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
         assert started.stdout.read(1) == b"r"
         yield started.pid

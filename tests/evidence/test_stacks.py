@@ -111,10 +111,10 @@ def test_the_users_line_is_the_innermost_that_is_neither_ours_nor_a_librarys() -
         ("all_reduce", "/v/lib/python3.11/site-packages/torch/distributed/c10d.py", 1),
         ("around", "/x/chaoskit/intercept/hooks.py", 2),
         ("fire", "/x/chaoskit/faults/stall.py", 3),
-        ("step", "/home/me/train.py", 4),
-        ("main", "/home/me/main.py", 5),
+        ("step", "/data/me/train.py", 4),
+        ("main", "/data/me/main.py", 5),
     )
-    assert stacks.parse(printed(thread(*frames)), 7).user_line == "/home/me/train.py:4"
+    assert stacks.parse(printed(thread(*frames)), 7).user_line == "/data/me/train.py:4"
     assert stacks.parse(printed(thread(*frames[:3])), 7).user_line == ""
 
 

@@ -12,6 +12,7 @@ from chaoskit.history import (
     Entered,
     Event,
     Finished,
+    GuardFired,
     History,
     Identity,
     Injected,
@@ -80,6 +81,9 @@ class Story:
 
     def raised(self, slot: int, category: str, kind: str = "RuntimeError", message: str = "x") -> None:
         self.add(Raised(self.tick(), slot, kind, message, category, "train.py:99"))  # type: ignore[arg-type]
+
+    def fired(self, slot: int, guard: str, code: int, message: str = "said") -> None:
+        self.add(GuardFired(self.tick(), slot, guard, code, message))
 
     def end(self, slot: int, code: int, by: str = "", **kw: object) -> None:
         self.add(Ended(self.tick(), slot, code, by, **kw))  # type: ignore[arg-type]

@@ -291,3 +291,70 @@ def test_the_plan_and_the_injection_are_not_seen(victims_first: bool) -> None:
     for slot in (0, 2, 3):
         story.victim(slot)
     assert told(story)[0] == rank(1)
+
+
+# ---------------------------------------------------------------- found by attacking blame with random faults
+
+
+def test_a_rank_that_its_sigterm_guard_ended_in_a_moving_job_is_the_culprit() -> None:
+    """Its peers wait for it, and a slower one may never have come where the others are: both are victims."""
+    story = Story()
+    story.everyone("init", "all_reduce", "all_reduce")
+    story.enter(0, "all_reduce")
+    story.fired(1, "sigterm_exit", 143)
+    story.end(1, 143)
+    story.enter(3, "all_reduce")
+    for slot in (0, 2, 3):
+        story.end(slot, -15, "launcher")
+    assert told(story) == (rank(1), Kind.KILLED, False)
+
+
+def test_a_rank_that_its_sigterm_guard_freed_from_a_standstill_is_not() -> None:
+    story = Story()
+    story.everyone("init", "all_reduce")
+    for slot in (0, 2, 3):
+        story.enter(slot, "all_reduce")
+    story.tick(2.0)
+    story.fired(0, "sigterm_exit", 143)
+    story.end(0, 143)
+    for slot in (1, 2, 3):
+        story.end(slot, -15, "launcher")
+    assert told(story) == (rank(1), Kind.NEVER_ENTERED, False)
+
+
+def test_ranks_missing_in_different_operations_are_ambiguous_at_the_least() -> None:
+    """One of them may only have been slower when the job was ended."""
+    story = Story()
+    story.everyone("init")
+    story.enter(0, "all_reduce", group="left", members=(0, 1))
+    story.enter(3, "broadcast", group="right", members=(2, 3))
+    for slot in range(4):
+        story.end(slot, -15, "launcher")
+    culprits, _, ambiguous = told(story)
+    assert culprits == rank(1, 2) and ambiguous
+
+
+def test_who_loses_a_peer_in_an_operation_that_all_entered_is_no_root() -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in (0, 1):
+        story.enter(slot, "all_reduce", group="left", members=(0, 1))
+    story.victim(0)
+    for slot in (2, 3):
+        story.enter(slot, "barrier")
+    story.end(1, 1)
+    for slot in (2, 3):
+        story.end(slot, -15, "launcher")
+    assert told(story)[0] == rank(1)
+
+
+def test_ranks_that_were_only_slower_to_init_than_a_failing_one_are_not_late() -> None:
+    story = Story()
+    story.enter(1, "init")
+    story.fail(1, "gloo: rank >= 0. -1 vs 0")
+    story.raised(1, "configuration", "RuntimeError", "rank >= 0. -1 vs 0")
+    story.end(1, 1)
+    for slot in (0, 2, 3):
+        story.enter(slot, "init")
+        story.end(slot, -9, "supervisor")
+    assert told(story)[:2] == (rank(1), Kind.CONFIGURATION)

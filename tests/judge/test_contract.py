@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from plans import HARDENED, Belt, Kill, Stall, plan_of
 
 from chaoskit.history import (
+    Entered,
     GuardArmed,
     GuardFired,
     Held,
@@ -24,6 +25,7 @@ from chaoskit.history import (
     Leftover,
     Malfunction,
     RunDelay,
+    Sampled,
 )
 from chaoskit.judge import contract
 from chaoskit.model import Contract, Culprit, Outcome, Phase, Plan, Profile, Status, Verdict
@@ -240,10 +242,15 @@ def test_during_is_proved() -> None:
     assert verdict(plan_of(Kill(), phase=Phase.DURING), during()).status is Status.PASS
 
 
+def test_during_is_proved_by_any_member_that_had_not_come_there() -> None:
+    """The one to be held was ended by its launcher on its way there."""
+    assert verdict(plan_of(Kill(), phase=Phase.DURING), during(held=False)).status is Status.PASS
+
+
 @pytest.mark.parametrize(
     "flaw",
-    [{"submitted": False}, {"completed": True}, {"early": True}, {"held": False}],
-    ids=lambda f: next(iter(f)),
+    [{"submitted": False}, {"completed": True}, {"early": True}, {"early": True, "held": False}],
+    ids=" ".join,
 )
 def test_during_without_its_proof_is_inconclusive(flaw: dict[str, bool]) -> None:
     assert verdict(plan_of(Kill(), phase=Phase.DURING), during(**flaw)).status is Status.INCONCLUSIVE
@@ -298,3 +305,55 @@ def test_a_control_that_bites_only_by_lateness_under_load_is_tried_again() -> No
     assert found.status is Status.PASS and found.bites
     story.add(RunDelay(story.tick(), 0, 0.5))
     assert contract.worth_another_try(plan, story.history, found)
+
+
+def test_a_limit_of_the_user_below_the_bound_says_nothing() -> None:
+    """``--timeout 1s`` with a bound of 4 s is no reason to call a profile not held."""
+    story = Story()
+    story.everyone("init", "all_reduce")
+    story.inject(1, fault="stall")
+    for slot in (0, 2, 3):
+        story.enter(slot, "all_reduce")
+    story.still(0, 1, 2, 3)
+    story.deadline(0, 1, 2, 3)
+    cut = plan_of(Stall(), bound_s=4.0, deadline_s=1.0, timeout_s=1.0)
+    assert verdict(cut, story).status is Status.INCONCLUSIVE
+    assert verdict(cut, story).bites is None
+    assert verdict(plan_of(Stall(), bound_s=0.5, deadline_s=1.0, timeout_s=1.0), story).status is Status.FAIL
+
+
+def test_a_rank_that_computes_on_one_line_is_not_hung() -> None:
+    story = Story()
+    story.everyone("init")
+    story.inject(1, fault="stall")
+    for look in range(3):
+        for slot in range(4):
+            story.add(Sampled(story.tick(0.0), slot, "R", "1.1.1", 0.9 * look, "train.py:5"))
+        story.tick(1.0)
+    story.deadline(0, 1, 2, 3)
+    assert verdict(plan_of(Stall()), story).outcome is Outcome.OVERDUE
+
+
+@pytest.mark.parametrize("kind", ["Started", "Ended", "Entered"])
+def test_a_history_with_a_gap_is_never_passed(kind: str) -> None:
+    whole = killed().history
+    for index, event in enumerate(whole.events):
+        if type(event).__name__ == kind and not (
+            kind == "Entered" and event is last_entry(whole, event.slot)
+        ):
+            kept = History((*whole.events[:index], *whole.events[index + 1 :]))
+            assert contract.judge(plan_of(Kill()), kept).status is not Status.PASS
+
+
+def last_entry(history: History, slot: int) -> Entered:
+    return [e for e in history.all(Entered) if e.slot == slot][-1]
+
+
+def test_a_profile_that_ends_a_healthy_job_before_its_harmless_fault_has_failed_it() -> None:
+    story = Story()
+    for slot in range(4):
+        story.fired(slot, "progress_watchdog", 1)
+        story.end(slot, 1)
+    plan = plan_of(Stall(), healthy=True, contract=Contract(Outcome.COMPLETED))
+    assert verdict(plan, story).outcome is Outcome.FAILED
+    assert verdict(plan, story).status is Status.FAIL

@@ -47,3 +47,14 @@ def test_a_healthy_twin_is_held_only_if_every_arm_completes() -> None:
     assert judge("s", "gloo", True, done).result is Result.HELD
     assert judge("s", "gloo", True, [done[0], but(done[1], status=Status.FAIL)]).result is Result.NOT_HELD
     assert judge("s", "gloo", True, [but(done[0], status=Status.FAIL), done[1]]).result is Result.NOT_HELD
+
+
+def test_a_healthy_control_alone_earns_nothing() -> None:
+    done = but(CONTROL, outcome=Outcome.COMPLETED, bites=False)
+    assert judge("s", "gloo", True, [done]).result is Result.INCONCLUSIVE
+
+
+def test_a_fault_that_does_no_harm_is_not_charged_to_the_profile() -> None:
+    control = but(CONTROL, status=Status.FAIL, outcome=Outcome.COMPLETED)
+    hardened = but(HARDENED, status=Status.FAIL, outcome=Outcome.COMPLETED)
+    assert judge("s", "gloo", False, [control, hardened]).result is Result.INCONCLUSIVE

@@ -106,7 +106,7 @@ def test_every_problem_is_told_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("guards:\n  timeouts: {init: 3}\n", 2, "timeouts: init: '3' is no duration"),
+        ("guards:\n  timeouts: {init: 3d}\n", 2, "timeouts: init: '3d' is no duration"),
         ("guards:\n  timeouts: {colective: 3s}\n", 2, "timeouts has no setting 'colective'"),
         ("guards:\n  group_kill: {signal: SIGNOPE}\n", 2, "'SIGNOPE' is no signal"),
         ("  a: b\n", 1, "stands under neither guards nor env"),
@@ -164,7 +164,7 @@ def test_no_file_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, tex
         ("250ms", 0.25),
         ("5m", 300),
         ("1 h", 3600),
-        ("5", None),
+        ("5", 5),
         ("-1s", None),
         ("1d", None),
         ("", None),

@@ -52,7 +52,7 @@ def test_at_80_columns(mixed: Judged, console: Make, printed: Callable[[Console]
     ✓ hardened  failed  87 ms of 2 s  rank 1 killed
 ✗ rank-stopped  not held  [gloo]
     reason: the hardened arm hung
-    ✗ hardened  hung    bound 3.5 s   rank 1 frozen  ~602 s extrapolated
+    ✗ hardened  hung    bound 3.5 s   rank 1 frozen  in production ~602 s
         fail: ranks 0 and 2 waited at the deadline
         where: train.py:31
         rerun: chaoskit run rank-stopped --seed 7
@@ -69,8 +69,8 @@ def test_at_80_columns(mixed: Judged, console: Make, printed: Callable[[Console]
   inconclusive, 1 skipped
 not held: rank-stopped
 inconclusive: late
-extrapolated (not measured): the bound with the profile's own, unshortened
-  durations
+in production: the bound with the profile's unshortened durations;
+  extrapolated, not measured
 not applicable on gloo: TORCH_NCCL_DUMP_ON_TIMEOUT (profile recommended)
 seed 7, torch 2.13.0
 run directory: runs/20260101-7
@@ -90,7 +90,7 @@ def test_every_fact_is_there_within_the_width(
     flat = re.sub(r"\s+", " ", text)
     for fact in (
         "not held", "not needed", "inconclusive", "skipped", "87 ms of 2 s", "bound 3.5 s",
-        "~602 s extrapolated", "rank 1 frozen", "ranks 0 and 2 waited at the deadline",
+        "in production ~602 s", "rank 1 frozen", "ranks 0 and 2 waited at the deadline",
         "chaoskit run rank-stopped --seed 7", "run directory: runs/20260101-7",
         "no memory cgroup here", "seed 7",
     ):  # fmt: skip

@@ -76,5 +76,5 @@ def test_latency_against_the_bound(verdict: Callable[..., Verdict]) -> None:
 
 def test_the_production_bound_is_given_only_where_it_differs(verdict: Callable[..., Verdict]) -> None:
     assert production_bound_of(verdict()) == ""
-    assert production_bound_of(verdict(production_bound_s=602.0)) == "~602 s extrapolated"
+    assert production_bound_of(verdict(production_bound_s=602.0)) == "in production ~602 s"
     assert production_bound_of(verdict(production_bound_s=None)) == ""

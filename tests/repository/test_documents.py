@@ -31,7 +31,7 @@ def test_the_page_of_guards_is_up_to_date() -> None:
 def test_the_readme_s_scenario_loads(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml_block("A scenario in ten lines"))
-    assert [s.name for s in load([file])] == ["rank-killed-mid-all-reduce"]
+    assert [s.name for s in load([file])] == ["my-rank-killed"]
 
 
 def test_the_readme_s_profile_loads(tmp_path: Path) -> None:

@@ -20,12 +20,31 @@ def find(job: Job) -> Blame | None:
     wanted = {m.slot for missing in waits.values() for m in missing}
     if not wanted:
         return None
-    roots = sorted(wanted - {slot for slot, missing in waits.items() if missing})
+    roots = sorted(
+        {m.slot for slot, missing in waits.items() for m in missing if _is_root(m, stuck[slot], stuck, waits)}
+    )
     if not roots:
         return _circle(job, sorted(wanted), stuck)
     waiters = sorted(slot for slot, missing in waits.items() if any(m.slot in roots for m in missing))
-    guilty, alone = _outnumbered(job, roots, waiters, stuck)
-    return _blame(job, guilty, stuck[waiters[0]], alone)
+    guilty, alone = _outnumbered(job, roots, waiters)
+    several = len({(stuck[w].group, stuck[w].op) for w in waiters}) > 1 and len(guilty) > 1
+    return _blame(job, guilty, stuck[waiters[0]], alone, several)
+
+
+def _is_root(
+    view: RankView, wanted_in: Entered, stuck: dict[int, Entered], waits: dict[int, list[RankView]]
+) -> bool:
+    """Is this rank, missing in ``wanted_in``, missing by its own doing?
+
+    Not if it waits elsewhere for somebody, nor if it lost a peer in another operation that nobody was
+    missing in. One that sits in the wanted operation came too late to it.
+    """
+    own = stuck.get(view.slot)
+    if own is None:
+        return True
+    if waits[view.slot]:
+        return False
+    return _reached(own, wanted_in) or not view.failed
 
 
 def _stuck_in(view: RankView) -> Entered | None:
@@ -47,18 +66,22 @@ def _missing(job: Job, view: RankView, op: Entered) -> list[RankView]:
 
 
 def _until(view: RankView, op: Entered) -> float:
-    """Until when an entry counts as in time: the operation's failure on the waiting rank."""
-    failed = [f.t_s for f in view.failed if f.seq == op.seq]
-    return failed[0] if failed else float("inf")
+    """Until when an entry counts as in time: the end of the waiting rank's patience.
+
+    An operation that failed for another reason than time says nothing about who was late.
+    """
+    failed = [f for f in view.failed if f.seq == op.seq]
+    timed_out = failed and (
+        (view.raised is not None and view.raised.category == "timeout") or "imed out" in failed[0].message
+    )
+    return failed[0].t_s if timed_out else float("inf")
 
 
 def _reached(event: Entered, op: Entered) -> bool:
     return event.group == op.group and event.op == op.op and event.nth >= op.nth
 
 
-def _outnumbered(
-    job: Job, roots: list[int], waiters: list[int], stuck: dict[int, Entered]
-) -> tuple[list[int], bool]:
+def _outnumbered(job: Job, roots: list[int], waiters: list[int]) -> tuple[list[int], bool]:
     """A rank alone in an operation that all others finished without made one too many."""
     done = all(job.view(s).finished is not None for s in roots)
     if done and len(waiters) < len(roots):
@@ -66,7 +89,8 @@ def _outnumbered(
     return roots, False
 
 
-def _blame(job: Job, slots: list[int], op: Entered, alone: bool) -> Blame:
+def _blame(job: Job, slots: list[int], op: Entered, alone: bool, several: bool) -> Blame:
+    """``several``: the ranks are missing in different operations, so one may have been merely behind."""
     views = [job.view(s) for s in slots]
     ranks = [v.rank for v in views]
     culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
@@ -80,13 +104,8 @@ def _blame(job: Job, slots: list[int], op: Entered, alone: bool) -> Blame:
     verb = "came too late to" if late else "never entered"
     last = views[0].last
     at = f"; last seen in {last.op} #{last.nth}" if last is not None else ""
-    return Blame(
-        culprits, kind, f"{names(ranks)} {verb} {what}, the others waited in it{at}", _where(views[0]), tie
-    )
-
-
-def _where(view: RankView) -> str:
-    return view.last_line
+    reason = f"{names(ranks)} {verb} {what}, the others waited in it{at}"
+    return Blame(culprits, kind, reason, views[0].last_line, ambiguous=tie or several)
 
 
 def _circle(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:

@@ -8,6 +8,7 @@ stronger is found, and then only the earliest: victims end like that too.
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ TOGETHER_S = 0.05
 _NOT_AN_ANSWER = (Kind.KILLED, Kind.OUT_OF_MEMORY, Kind.FROZEN)
 """Never the answer to a launcher's SIGTERM: another signal, the kernel, a stop. A death may be reported
 after the peers that noticed it, while its memory is torn down."""
+
+
+STANDSTILL_SHARE = 0.8
+"""No rank entered an operation for this share of the grace after a SIGTERM: the job stood still."""
+GRACE_UNKNOWN_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def find(job: Job) -> Blame | None:
 
 
 def _cause(job: Job, view: RankView) -> _Cause | None:
-    cause = _own_error(view) or _stop(view) or _own_end(job, view)
+    cause = _own_error(job, view) or _stop(view) or _own_end(job, view)
     if cause is None or cause.kind in _NOT_AN_ANSWER:
         return cause
     if view.signalled is not None and view.signalled.t_s <= cause.t_s:
@@ -58,8 +64,10 @@ def _cause(job: Job, view: RankView) -> _Cause | None:
     return cause
 
 
-def _own_error(view: RankView) -> _Cause | None:
+def _own_error(job: Job, view: RankView) -> _Cause | None:
     raised = view.raised
+    if view.fired is not None and view.fired.guard == "sigterm_exit" and not _was_stuck(job, view):
+        return _Cause(view, view.fired.t_s, Kind.KILLED, "was told to end by SIGTERM")
     if view.fired is not None and view.fired.guard == "oom_exit":
         return _Cause(view, view.fired.t_s, Kind.OUT_OF_MEMORY, "ran out of memory")
     if raised is None or raised.category not in ("own", "out_of_memory"):
@@ -68,6 +76,24 @@ def _own_error(view: RankView) -> _Cause | None:
     if raised.category == "out_of_memory":
         return _Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
     return _Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
+
+
+def _was_stuck(job: Job, view: RankView) -> bool:
+    """Had the job stood still when this rank ended? Then its end is not what stopped the job."""
+    fired = view.fired
+    if fired is None:
+        return False
+    moved = [e.t_s for v in job.ranks for e in v.entered if e.t_s < fired.t_s]
+    return not moved or fired.t_s - max(moved) > STANDSTILL_SHARE * _grace_s(view)
+
+
+def _grace_s(view: RankView) -> float:
+    """How long the guard waits after the SIGTERM, as it said when it was armed."""
+    for armed in view.armed:
+        for text in armed.effective if armed.guard == "sigterm_exit" else ():
+            if match := re.fullmatch(r"grace=([\d.e+-]+)s", text):
+                return float(match[1])
+    return GRACE_UNKNOWN_S
 
 
 def _stop(view: RankView) -> _Cause | None:
