@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from chaoskit.history import (
     DeadlineReached,
     Ended,
-    GuardFired,
     History,
     Injected,
     Interrupted,
     Malfunction,
-    Raised,
     Started,
 )
 from chaoskit.judge import hang
@@ -98,10 +96,11 @@ def not_fired(plan: Plan, history: History) -> str:
     if not lines:
         return ""
     job = Job.of(history)
-    told: list[GuardFired | Raised] = [*history.all(GuardFired), *history.all(Raised)]
-    first = min(told, key=lambda e: e.t_s, default=None)
-    if first is not None:
-        lines.append(f"before that, rank {job.view(first.slot).rank}: {first.message.splitlines()[0][:160]}")
+    said = [(e.t_s, v.rank, e) for v in job.ranks for e in (v.fired, v.raised) if e is not None]
+    if said:
+        _, rank, event = min(said, key=lambda entry: entry[0])
+        what = " ".join(event.message.split())[:160]
+        lines.append(f"before that, rank {rank}: {what or 'an error without a message'}")
     reach = "; ".join(_reach(v, targets(plan, plan.injections[0])) for v in job.ranks if v.last is not None)
     return f"{'; '.join(lines)}; furthest: {reach or 'no operation entered'}"
 

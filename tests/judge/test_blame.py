@@ -13,6 +13,7 @@ from histories import Story
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaoskit.history import Signalled
 from chaoskit.judge import blame
 from chaoskit.model import Culprit, Kind
 
@@ -358,3 +359,28 @@ def test_ranks_that_were_only_slower_to_init_than_a_failing_one_are_not_late() -
         story.enter(slot, "init")
         story.end(slot, -9, "supervisor")
     assert told(story)[:2] == (rank(1), Kind.CONFIGURATION)
+
+
+def test_a_rank_that_answered_its_launchers_sigterm_is_a_victim() -> None:
+    """Its own guard ended it, with the code of a SIGTERM, but the launcher had sent that."""
+    story = Story()
+    story.everyone("init", "all_reduce")
+    for slot in (0, 2, 3):
+        story.enter(slot, "barrier")
+    story.enter(1, "broadcast")
+    story.fired(2, "collective_check", 87)
+    story.end(2, 87)
+    story.add(Signalled(story.tick(), 0, 15, "group_kill", "process 2 ended"))
+    story.fired(0, "sigterm_exit", 143)
+    story.end(0, 143)
+    story.end(1, -15, "launcher")
+    story.end(3, -15, "launcher")
+    assert told(story)[0] == rank(1)
+    quiet = Story()
+    quiet.everyone("init", "all_reduce")
+    quiet.fired(2, "fail_fast", 82)
+    quiet.end(2, 82)
+    quiet.add(Signalled(quiet.tick(), 0, 15, "group_kill", "process 2 ended"))
+    quiet.fired(0, "sigterm_exit", 143)
+    quiet.end(0, 143)
+    assert Culprit("rank", "0") not in blame.find(quiet.history).culprits

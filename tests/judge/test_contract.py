@@ -357,3 +357,14 @@ def test_a_profile_that_ends_a_healthy_job_before_its_harmless_fault_has_failed_
     plan = plan_of(Stall(), healthy=True, contract=Contract(Outcome.COMPLETED))
     assert verdict(plan, story).outcome is Outcome.FAILED
     assert verdict(plan, story).status is Status.FAIL
+
+
+def test_a_script_that_fails_without_a_message_before_the_fault_is_told() -> None:
+    story = Story()
+    story.everyone("init")
+    story.raised(1, "own", "ValueError", "")
+    for slot in range(4):
+        story.end(slot, 1)
+    found = verdict(plan_of(Kill()), story)
+    assert found.outcome is Outcome.NOT_INJECTED
+    assert "rank 1: an error without a message" in found.reason

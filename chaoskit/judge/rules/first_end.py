@@ -66,16 +66,24 @@ def _cause(job: Job, view: RankView) -> _Cause | None:
 
 def _own_error(job: Job, view: RankView) -> _Cause | None:
     raised = view.raised
-    if view.fired is not None and view.fired.guard == "sigterm_exit" and not _was_stuck(job, view):
+    if _was_told_to_end(view) and not _was_stuck(job, view):
+        assert view.fired is not None
         return _Cause(view, view.fired.t_s, Kind.KILLED, "was told to end by SIGTERM")
     if view.fired is not None and view.fired.guard == "oom_exit":
         return _Cause(view, view.fired.t_s, Kind.OUT_OF_MEMORY, "ran out of memory")
     if raised is None or raised.category not in ("own", "out_of_memory"):
         return None
-    text = raised.message.splitlines()[0][:160] if raised.message else ""
+    text = " ".join(raised.message.split())[:160]
     if raised.category == "out_of_memory":
         return _Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
     return _Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
+
+
+def _was_told_to_end(view: RankView) -> bool:
+    """Did a SIGTERM from outside the job end this rank? One of its launcher makes it a victim."""
+    if view.fired is None or view.fired.guard != "sigterm_exit":
+        return False
+    return view.signalled is None or view.signalled.t_s > view.fired.t_s
 
 
 def _was_stuck(job: Job, view: RankView) -> bool:
