@@ -24,7 +24,13 @@ from chaoskit.errors import usage
 SHARED_MEMORY_BYTES: Final = 128 << 20
 """Less than this in /dev/shm is what breaks data loaders: a container's default is 64 MiB."""
 _TRIAL_LIMIT_S: Final = 30.0
-_TRIED_OUTSIDE: Final = ("user-namespaces", "network-namespaces", "ptrace")
+_TRIED_OUTSIDE: Final = (
+    "user-namespaces",
+    "network-namespaces",
+    "mount-namespaces",
+    "seccomp-notify",
+    "ptrace",
+)
 _SANDBOX_REMEDY: Final = "container: docker run --security-opt seccomp=unconfined, or --cap-add SYS_ADMIN"
 
 
@@ -105,6 +111,13 @@ def _sysctl(file: str) -> str:
         return Path("/proc/sys", file).read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def _seccomp_notify(name: str) -> Capability:
+    error = _trials()[name]
+    if not error:
+        return Capability(name, True, "system calls of a process can be held up")
+    return Capability(name, False, error, "Linux 5.5 or newer; container: --security-opt seccomp=unconfined")
 
 
 def _ptrace(name: str) -> Capability:
@@ -206,6 +219,8 @@ def _nccl(name: str) -> Capability:
 _PROBES: Final[dict[str, Callable[[str], Capability]]] = {
     "user-namespaces": _namespaces,
     "network-namespaces": _namespaces,
+    "mount-namespaces": _namespaces,
+    "seccomp-notify": _seccomp_notify,
     "ptrace": _ptrace,
     "py-spy": _py_spy,
     "memory-cgroup": _memory_cgroup,

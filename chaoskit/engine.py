@@ -1,4 +1,4 @@
-"""Runs scenarios: plans their arms, has them supervised side by side, judges, and keeps the files.
+"""Runs scenarios: has their arms supervised side by side, judges, and keeps the files.
 
 This is the one place where plan, supervisor and judge meet. It decides nothing about a verdict.
 """
@@ -15,100 +15,61 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from chaoskit import admission, capabilities, codec, history, rundir
-from chaoskit.errors import InvalidInput, LaunchFailed, Problem, usage
-from chaoskit.history import ArmEnded, History, Malfunction
-from chaoskit.judge import contract, scenario_result
+from chaoskit import admission, capabilities, codec, rundir
+from chaoskit.agenda import Agenda, Item, plan_to_watch, watched
+from chaoskit.errors import LaunchFailed
+from chaoskit.history import History
+from chaoskit.judge import contract
+from chaoskit.judging import judge_again
+from chaoskit.launchers import commands
 from chaoskit.launchers.forkserver import ServerPool
-from chaoskit.model import (
-    Arm,
-    Backend,
-    Plan,
-    Profile,
-    Scenario,
-    ScenarioResult,
-    Status,
-    Topology,
-    Verdict,
-)
-from chaoskit.plan import fixes_world, make_plan, startup_env
-from chaoskit.request import ArmId, Observer, RunRequest, RunResult, Silent
-from chaoskit.scenario import check_ranks, hardened_arm, load_profile
+from chaoskit.model import Outcome, Plan, Status, Verdict, Workload
+from chaoskit.plan import startup_env
+from chaoskit.request import WATCH_STALL_S, ArmId, Observer, RunRequest, RunResult, Silent, WatchRequest
+from chaoskit.scenario.survey import Survey, survey_of
 from chaoskit.schedule import Began, Schedule, Task
 from chaoskit.supervisor import Supervisor, write_stacks
 
-CONTROL = scenario_result.CONTROL
+__all__ = ["judge_again", "run", "watch"]
+
 ATTEMPTS_MAX = 2
+SURVEY = "survey"
+"""The folder of the run in which the user's program was run once without any fault."""
 
 
 def run(request: RunRequest, observer: Observer | None = None) -> RunResult:
     """Run what is asked and return the verdicts. What a rank does never raises here.
 
+    A user's program is run once without any fault first, to see what it does and that it completes.
     Raises InvalidInput for what cannot be run as asked, LaunchFailed where chaoskit's own
     machinery does not start. Ctrl-C and SIGTERM end every rank and give ``interrupted``.
     """
     return _Run(request, observer or Silent()).run()
 
 
-def judge_again(arm_dir: Path) -> Verdict:
-    """Return the verdict of an arm from its files alone.
+def watch(request: WatchRequest, observer: Observer | None = None) -> RunResult:
+    """Run a user's program once without any fault, and return what came of it: one scenario with one arm.
 
-    Raises InvalidInput where they are not there or not readable. A damaged history is judged as
-    far as it goes, and is inconclusive.
+    Raises and ends as :func:`run` does.
     """
-    try:
-        plan = codec.load_plan((arm_dir / "plan.json").read_text(encoding="utf-8"))
-        if (skipped := _skipped(arm_dir)) is not None:
-            return skipped
-        found, problems = history.read(arm_dir / "history.jsonl")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput([Problem(f"cannot be judged: {error}", str(arm_dir))]) from None
-    if problems:
-        found = _doubted(found, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
-    elif not found.all(Malfunction) and not found.all(ArmEnded):
-        found = _doubted(found, "the history ends before the arm did: its last lines are missing")
-    return contract.judge(plan, found)
-
-
-def _doubted(found: History, why: str) -> History:
-    return History.of((*found.events, Malfunction(0.0, -1, why)))
-
-
-def _skipped(arm_dir: Path) -> Verdict | None:
-    """The verdict of an arm that was not run: it has no history, and nothing to judge anew."""
-    kept = arm_dir / "verdict.json"
-    if (arm_dir / "history.jsonl").exists() or not kept.exists():
-        return None
-    verdict = codec.load_verdict(kept.read_text(encoding="utf-8"))
-    return verdict if verdict.outcome is None and verdict.status is not Status.PASS else None
-
-
-@dataclass(slots=True)
-class _Item:
-    """One scenario on one backend with the arms to run."""
-
-    scenario: Scenario
-    backend: Backend
-    plans: dict[ArmId, Plan] = field(default_factory=dict)
-    verdicts: dict[ArmId, Verdict] = field(default_factory=dict)
-    skip: str = ""
-    result: ScenarioResult | None = None
-
-    @property
-    def complete(self) -> bool:
-        return len(self.verdicts) == len(self.plans)
-
-    def judged(self) -> ScenarioResult:
-        ordered = [self.verdicts[key] for key in self.plans if key in self.verdicts]
-        return scenario_result.judge(self.scenario.name, self.backend, self.scenario.healthy, ordered)
+    if request.program.kind == "command":
+        ranks = commands.ranks_in(request.program.args) or request.ranks
+        request = dataclasses.replace(request, ranks=ranks)
+    asked = RunRequest(
+        scenarios=(watched(request),), program=None, launcher=request.launcher, seed=request.seed,
+        timeout_s=request.timeout_s, runs_dir=request.runs_dir, stall_s=request.stall_s,
+        command=request.command, profile=request.profile, time_scale=1.0,
+    )  # fmt: skip
+    return _Run(asked, observer or Silent(), watched_by=request).run()
 
 
 class _Run:
-    def __init__(self, request: RunRequest, observer: Observer) -> None:
+    def __init__(
+        self, request: RunRequest, observer: Observer, watched_by: WatchRequest | None = None
+    ) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise LaunchFailed(
                 "chaoskit.run must be called from the main thread: its fork server ends with it"
@@ -116,99 +77,22 @@ class _Run:
         admission.check(request)
         self.request = request
         self.observer = observer
+        self.watched_by = watched_by
         self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
         self.torch = admission.torch_version()
         # Without network namespaces the arms share the host's ports, also with other runs.
         self.isolated = capabilities.find("network-namespaces").available
-        self.items = self._items()
+        self.items = self._planned({}, {})
         self.interrupted = False
-        self.done: list[ScenarioResult] = []
 
-    # ------------------------------------------------------------ planning
-
-    def _items(self) -> list[_Item]:
-        items: list[_Item] = []
-        problems: list[Problem] = []
-        for scenario in self.request.scenarios:
-            backend = self.request.backend or scenario.topology.backend
-            item = _Item(scenario, backend)
-            ranks, item.skip = self._ranks(scenario, backend)
-            try:
-                for repeat in range(1, self.request.repeat + 1):
-                    for arm, plan in self._plans(scenario, backend, repeat, ranks):
-                        item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = plan
-            except InvalidInput as error:
-                problems += error.problems
-            item.skip = item.skip or self._why_not(scenario, backend)
-            items.append(item)
-        if problems:
-            raise InvalidInput(problems)
-        if "nccl" in self.request.require and not any(item.backend == "nccl" for item in items):
-            raise usage("nothing here runs on nccl, which --require asks for", "add --backend nccl")
-        if not any(item.plans for item in items):
-            raise usage("nothing to run: no scenario has an arm of that name")
-        return items
-
-    def _ranks(self, scenario: Scenario, backend: Backend) -> tuple[int | None, str]:
-        """The number of ranks asked for, and why the scenario cannot be run with it, or an empty text."""
-        asked = self.request.ranks
-        if asked is None or asked == scenario.topology.ranks:
-            return None, ""
-        if len(self.request.scenarios) == 1 and not fixes_world(scenario):
-            return asked, ""  # what does not fit is then the user's one problem, said in full
-        if fixes_world(scenario):
-            return None, f"its fault is written for {scenario.topology.ranks} ranks, not {asked}"
-        resized = dataclasses.replace(scenario, topology=Topology(asked, scenario.topology.backend))
-        unfit = check_ranks(resized)
-        return (None, unfit[0].message) if unfit else (asked, "")
-
-    def _plans(
-        self, scenario: Scenario, backend: Backend, repeat: int, ranks: int | None
-    ) -> Iterator[tuple[str, Plan]]:
-        hardened = hardened_arm(scenario)
-        if hardened is None:
-            raise usage(f"{scenario.name} has no arm besides the control")
-        tested = self.request.profile or load_profile(hardened.profile)
-        arms: tuple[Arm, ...] = scenario.arms
-        if self.request.profile is not None:
-            arms = tuple(a for a in arms if a.name in (CONTROL, hardened.name))
-        for arm in arms:
-            if self.request.arms and arm.name not in self.request.arms:
-                continue
-            profile = self._profile(arm)
-            reference = tested if arm.name in (CONTROL, hardened.name) else profile
-            yield (
-                arm.name,
-                make_plan(
-                    scenario,
-                    arm,
-                    profile=profile,
-                    hardened_profile=reference if reference.timeouts.collective_s else tested,
-                    backend=backend,
-                    seed=self.seed + repeat - 1,
-                    repeat=repeat,
-                    ranks=ranks,
-                    time_scale=self.request.time_scale,
-                    timeout_s=self.request.timeout_s,
-                    master_port=None if self.isolated else admission.free_port(),
-                ),
-            )
-
-    def _profile(self, arm: Arm) -> Profile:
-        if self.request.profile is not None and arm.name != CONTROL:
-            return self.request.profile
-        return load_profile(arm.profile)
-
-    def _why_not(self, scenario: Scenario, backend: Backend) -> str:
-        if backend not in scenario.backends:
-            return f"not for {backend} (the file says: {', '.join(scenario.backends)})"
-        needed = list(scenario.requires) + (["nccl"] if backend == "nccl" else [])
-        needed += [n for i in scenario.injections for n in i.fault.needs if n not in needed]
-        for name in needed:
-            capability = capabilities.find(name)
-            if not capability.available:
-                return f"{name}: {capability.detail}"
-        return ""
+    def _planned(self, surveys: dict[Workload, Survey], broken: dict[Workload, str]) -> list[Item]:
+        if self.watched_by is not None:
+            port = None if self.isolated else admission.free_port()
+            plan = plan_to_watch(self.watched_by, self.seed, port)
+            item = Item(watched(self.watched_by), plan.backend)
+            item.plans[ArmId(plan.scenario, plan.arm, plan.backend, 1, 1)] = plan
+            return [item]
+        return Agenda(self.request, self.seed, self.isolated, surveys, broken).items()
 
     # ------------------------------------------------------------ running
 
@@ -222,12 +106,7 @@ class _Run:
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         )
         rundir.write_record(run_dir, record)
-        todo = tuple(key for item in self.items for key in item.plans)
-        self.observer.run_started(run_dir, self.seed, todo)
-        for item in self.items:
-            if item.skip:
-                self._skip(item, run_dir)
-        self._run_arms(run_dir)
+        self._run_all(run_dir)
         wall = time.monotonic() - started
         last = dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
         with contextlib.suppress(OSError):  # a full disk, a removed folder: the verdicts are worth more
@@ -235,27 +114,58 @@ class _Run:
         results = tuple(item.result or item.judged() for item in self.items if item.result or item.verdicts)
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
-    def _run_arms(self, run_dir: Path) -> None:
-        tasks = [item for item in self.items if not item.skip]
-        if not tasks:
-            return
+    def _run_all(self, run_dir: Path) -> None:
         schedule: Schedule[ArmId, Verdict] = Schedule(self.request.jobs or len(os.sched_getaffinity(0)))
-        by_key = {key: item for item in tasks for key in item.plans}
         with (
             _stop_pipe() as (stop_r, stop_w),
-            ServerPool() as pool,
+            ServerPool(keep_all=self.watched_by is not None) as pool,
             _signals(lambda: self._interrupt(schedule, pool, stop_w)),
         ):
+            arm = _ArmRunner(run_dir, pool, stop_r)
+            if self.watched_by is None:
+                self._survey(arm)
+            todo = tuple(key for item in self.items for key in item.plans)
+            self.observer.run_started(run_dir, self.seed, todo)
+            for item in self.items:
+                if item.skip or item.unclear:
+                    self._skip(item, run_dir)
+            by_key = {k: i for i in self.items if not (i.skip or i.unclear) for k in i.plans}
             for key, item in by_key.items():
                 pool.server(startup_env(item.plans[key].profile))  # in this thread: a server dies with it
-            arm = _ArmRunner(run_dir, pool, stop_r)
             for key, item in by_key.items():
                 schedule.add(Task(key, partial(arm.run, key, item.plans[key])))
-            self._listen(schedule, by_key, arm)
+            if by_key:
+                self._listen(schedule, by_key, arm)
 
-    def _listen(
-        self, schedule: Schedule[ArmId, Verdict], by_key: dict[ArmId, _Item], arm: _ArmRunner
-    ) -> None:
+    def _survey(self, arm: _ArmRunner) -> None:
+        """Run each of the users' programs once without any fault, and plan anew with what they do."""
+        programs = {item.program: item for item in self.items if item.program is not None and not item.skip}
+        surveys: dict[Workload, Survey] = {}
+        broken: dict[Workload, str] = {}
+        for number, (program, item) in enumerate(programs.items(), 1):
+            plan = self._plan_of_survey(program, item)
+            arm.pool.server(startup_env(plan.profile))
+            key = ArmId(SURVEY if number == 1 else f"{SURVEY}-{number}", "control", plan.backend, 1, 1)
+            verdict, found = arm.watched(key, plan)
+            if verdict.outcome is Outcome.COMPLETED:
+                surveys[program] = survey_of(found)
+            else:
+                came = verdict.outcome or "no outcome"
+                broken[program] = (
+                    f"the program does not complete without any fault ({came}): {verdict.reason}"
+                )
+        if programs:
+            self.items = self._planned(surveys, broken)
+
+    def _plan_of_survey(self, program: Workload, item: Item) -> Plan:
+        asked = WatchRequest(
+            program, self.request.ranks or item.scenario.topology.ranks, self.request.launcher,
+            stall_s=self.request.stall_s or WATCH_STALL_S, timeout_s=self.request.timeout_s,
+            backend=item.backend,
+        )  # fmt: skip
+        return plan_to_watch(asked, self.seed, None if self.isolated else admission.free_port())
+
+    def _listen(self, schedule: Schedule[ArmId, Verdict], by_key: dict[ArmId, Item], arm: _ArmRunner) -> None:
         for heard in schedule.run():
             item = by_key[dataclasses.replace(heard.key, attempt=1)]
             plan = item.plans[dataclasses.replace(heard.key, attempt=1)]
@@ -281,7 +191,7 @@ class _Run:
             return _bare(plan, Status.INCONCLUSIVE, f"the arm's files cannot be written: {error}")
         return _bare(plan, Status.INCONCLUSIVE, f"chaoskit's own fault: {type(error).__name__}: {error}")
 
-    def _keep_attempt(self, item: _Item, key: ArmId, verdict: Verdict, again: ArmId) -> None:
+    def _keep_attempt(self, item: Item, key: ArmId, verdict: Verdict, again: ArmId) -> None:
         """Both attempts are reported; the scenario is complete only with the second."""
         item.verdicts[key] = verdict
         plans = {}
@@ -291,16 +201,16 @@ class _Run:
                 plans[again] = dataclasses.replace(plan, attempt=again.attempt)
         item.plans = plans
 
-    def _finish(self, item: _Item, schedule: Schedule[ArmId, Verdict]) -> None:
+    def _finish(self, item: Item, schedule: Schedule[ArmId, Verdict]) -> None:
         item.result = item.judged()
         self.observer.scenario_ended(item.result)
         if self.request.stop_at_first and item.result.result == "not_held":
             schedule.stop()
 
-    def _skip(self, item: _Item, run_dir: Path) -> None:
+    def _skip(self, item: Item, run_dir: Path) -> None:
         required = any(name in self.request.require for name in (item.skip.split(":")[0], item.backend))
-        status = Status.INCONCLUSIVE if required else Status.SKIPPED
-        reason = f"required, but {item.skip}" if required else item.skip
+        status = Status.INCONCLUSIVE if required or item.unclear else Status.SKIPPED
+        reason = item.unclear or (f"required, but {item.skip}" if required else item.skip)
         for key, plan in item.plans.items():
             verdict = item.verdicts[key] = _bare(plan, status, reason)
             folder = rundir.arm_dir(run_dir, key)
@@ -329,10 +239,25 @@ class _ArmRunner:
 
     def run(self, key: ArmId, plan: Plan, on_idle: object) -> Verdict:
         assert callable(on_idle)
+        verdict, found = self._supervised(key, plan, on_idle)
+        if key.attempt < ATTEMPTS_MAX and contract.worth_another_try(plan, found, verdict):
+            self.again.add(key)
+        return verdict
+
+    def watched(self, key: ArmId, plan: Plan) -> tuple[Verdict, History]:
+        """Run an arm whose history is of interest, too."""
+        return self._supervised(key, plan, lambda: None)
+
+    def _supervised(self, key: ArmId, plan: Plan, on_idle: object) -> tuple[Verdict, History]:
+        assert callable(on_idle)
         folder = rundir.arm_dir(self.run_dir, key)
         try:
             server = self.pool.server(startup_env(plan.profile))
-            found = Supervisor(plan, server, folder, self.stop_r, on_idle=on_idle).run()
+            environment = self.pool.launcher_environment(plan, folder)
+            supervisor = Supervisor(
+                plan, server, folder, self.stop_r, on_idle=on_idle, environment=environment
+            )
+            found = supervisor.run()
             write_stacks(folder, found)
             verdict = contract.judge(plan, found)
         except Exception:
@@ -341,15 +266,13 @@ class _ArmRunner:
                 (folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
             raise
         (folder / "verdict.json").write_text(codec.dump_verdict(verdict), encoding="utf-8")
-        if key.attempt < ATTEMPTS_MAX and contract.worth_another_try(plan, found, verdict):
-            self.again.add(key)
-        return verdict
+        return verdict, found
 
 
 def _bare(plan: Plan, status: Status, reason: str) -> Verdict:
     return Verdict(
         plan.scenario, plan.arm, plan.repeat, plan.attempt, plan.backend, plan.profile.name, status, reason,
-        bound_s=plan.bound_s, production_bound_s=plan.production_bound_s, rerun=plan.rerun,
+        bound_s=plan.bound_s, production_bound_s=plan.production_bound_s, rerun=plan.rerun, notes=plan.notes,
     )  # fmt: skip
 
 

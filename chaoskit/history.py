@@ -179,6 +179,35 @@ class Reported(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Reached(Event):
+    """How often the script came to a moment that a fault could fire at, told when its work is done.
+
+    ``what`` is the moment without its number: ``forward of layer.2``, :data:`BATCHES`. For a report of how
+    far a script got whose fault did not fire, and for fitting a trigger to a program.
+    """
+
+    what: str
+    count: int
+
+
+BATCHES = "batch of a DataLoader"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated(Event):
+    """A checksum of the state that every rank has to hold alike (DDP parameters, DTensor ``Replicate``), taken
+    where replication has to hold: before a forward of step ``step`` + 1, and with ``final`` at the end.
+
+    ``ordinal`` counts what is replicated in a rank (several models); compare equal ordinals and steps only.
+    """
+
+    step: int
+    checksum: int
+    final: bool = False
+    ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Event):
     """The script's work is done (what follows is teardown)."""
 
@@ -191,7 +220,18 @@ class Lost(Event):
     torn: int = 0
 
 
-# ---------------------------------------------------------------- written by the warden
+@dataclass(frozen=True, slots=True)
+class Clock(Event):
+    """What ``t_s`` means here: the wall clock at that moment, and which boot of which machine it counts from.
+
+    Histories of one machine share their clock; of several, :mod:`chaoskit.judge.clocks` aligns them.
+    """
+
+    wall_s: float
+    boot: str
+
+
+# ---------------------------------------------------------------- written by the warden or a rank's keeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +277,30 @@ class Leftover(Event):
     command: str
 
 
+@dataclass(frozen=True, slots=True)
+class LauncherStarted(Event):
+    """A launcher of the user's choice (torchrun, srun, …) was started; it starts the ranks."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherEnded(Event):
+    """That launcher is gone. ``said`` is the end of what it printed to stderr."""
+
+    exit_code: int
+    by: Literal["", "supervisor"] = ""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped(Event):
+    """A process nobody else waited for has ended: a rank whose keeper was killed is found here."""
+
+    pid: int
+    exit_code: int
+
+
 # ---------------------------------------------------------------- written by the supervisor
 
 
@@ -257,10 +321,14 @@ class Sampled(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineReached(Event):
-    """The deadline came with ranks alive; ``final`` says that they are ended now."""
+    """The deadline came with ranks alive; ``final`` says that they are ended now.
+
+    ``over_s``: how far back nothing may have moved for that decision; 0: as far as three looks reach.
+    """
 
     final: bool
     extended_s: float = 0.0
+    over_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

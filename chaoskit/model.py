@@ -18,6 +18,7 @@ ALL_RANKS: Literal["all"] = "all"
 RankSet = tuple[int, ...] | Literal["all"]
 Backend = Literal["gloo", "nccl"]
 TimeoutName = Literal["init", "collective", "store"]
+Launcher = Literal["forkserver", "torchrun", "command"]
 
 
 class Outcome(enum.StrEnum):
@@ -66,6 +67,7 @@ class Kind(enum.StrEnum):
     OTHER_DTYPE = "other_dtype"
     LATE = "late"
     WRONG_RESULT = "wrong_result"
+    DIVERGED = "diverged"  # state that is known to be replicated differs from the other ranks'
     CONFIGURATION = "configuration"
     HUNG_IN_TEARDOWN = "hung_in_teardown"
     ABORT_AT_TEARDOWN = "abort_at_teardown"
@@ -86,12 +88,20 @@ class Trigger:
       within that step.
     - step: ``step`` alone: when optimizer step number ``step`` (from 1) is done.
     - call: ``call`` dotted name, ``nth``, ``phase`` before/after.
+    - forward, backward: the ``nth`` forward or backward of the submodule that is called ``module`` (its dotted
+      name in the model, with or without the names that wrappers add; a class name is taken too), ``phase``
+      before/after.
+    - loader: the ``nth`` batch that any DataLoader of the rank hands out, ``phase`` before/after.
+    - write: when for the ``nth`` time a file whose path matches the pattern ``path`` has got its first byte,
+      whoever writes it; a file that is written anew counts again.
     - init: just before the process group is formed.
     - launch: the environment a launcher hands over, before the process starts.
     - after: ``after_s`` seconds after the rank's script started.
     """
 
-    kind: Literal["collective", "step", "call", "init", "launch", "after"]
+    kind: Literal[
+        "collective", "step", "call", "forward", "backward", "loader", "write", "init", "launch", "after"
+    ]
     op: str = ""
     nth: int = 1
     group: str = "default"
@@ -99,6 +109,8 @@ class Trigger:
     step: int = 0
     call: str = ""
     after_s: float = 0.0
+    module: str = ""
+    path: str = ""
 
     def __str__(self) -> str:
         match self.kind:
@@ -110,6 +122,13 @@ class Trigger:
                 return f"after step {self.step}"
             case "call":
                 return f"{self.phase} call #{self.nth} of {self.call}"
+            case "forward" | "backward":
+                return f"{self.phase} {self.kind} #{self.nth} of {self.module}"
+            case "loader":
+                return f"{self.phase} batch #{self.nth} of a DataLoader"
+            case "write":
+                nth = f" (file #{self.nth})" if self.nth > 1 else ""
+                return f"at the first byte written to {self.path}{nth}"
             case "after":
                 return f"{self.after_s:g} s after the start"
             case _:
@@ -247,12 +266,31 @@ class Contract:
     says: str = ""
 
 
+BUILT_IN: Literal["built-in"] = "built-in"
+SCRATCH = "{scratch}"
+"""Stands for a folder of the arm's own in the arguments of a user's program, and in paths of faults."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs: a built-in workload and its settings."""
+    """What runs: a built-in workload and its settings, or a program of the user's.
+
+    - ``script``: ``target`` is the absolute path of a Python file, ``args`` its arguments;
+    - ``module``: ``target`` is a dotted name, as for ``python -m``;
+    - ``command``: ``args`` is the whole command line of a launcher that starts the ranks.
+
+    ``name`` is what reports call it.
+    """
 
     name: str
     settings: tuple[tuple[str, int | float | str | bool], ...] = ()
+    kind: Literal["built-in", "script", "module", "command"] = BUILT_IN
+    target: str = ""
+    args: tuple[str, ...] = ()
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.kind == BUILT_IN
 
     def setting(self, key: str, default: int) -> int:
         return int(dict(self.settings).get(key, default))
@@ -357,7 +395,8 @@ class Plan:
     to the end of the last rank that the *hardened* contract allows, ``deadline_s`` adds the margin.
     ``start_limit_s`` bounds the time from the start of the arm to its injection (or to its end,
     for a healthy arm).
-    ``expected_result`` is None where the result cannot be known.
+    ``expected_result`` is None where the result cannot be known. ``stall_s`` is set for a user's program:
+    nobody knows how long it takes to its fault, so what is limited is the time without any progress.
     """
 
     scenario: str
@@ -383,6 +422,9 @@ class Plan:
     gated: bool  # ranks other than 0 wait for the store to listen (never where init is the subject)
     rerun: str
     timeout_s: float | None = None  # the user's own limit on the arm, which shortens the others
+    stall_s: float | None = None  # until the last fault has fired: time without progress that is a hang
+    launcher: Launcher = "forkserver"
+    notes: tuple[str, ...] = ()  # what was changed to fit this run, for the report
     schema_version: int = 1
 
 
@@ -441,6 +483,8 @@ class Verdict:
     ranks: tuple[RankEnd, ...] = ()
     not_applicable: tuple[str, ...] = ()  # guards and variables without effect on the backend
     rerun: str = ""
+    notes: tuple[str, ...] = ()  # worth knowing, and no reason for any verdict
+    stragglers: tuple[Culprit, ...] = ()  # ranks that the others waited for, though all went well
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,23 +22,35 @@ from chaoskit.model import (
     Backend,
     Contract,
     Injection,
+    Launcher,
     Plan,
     Profile,
     RankPlan,
     Scenario,
     Timeouts,
     Topology,
+    Workload,
 )
 from chaoskit.profiles.variables import lookup
+from chaoskit.request import WATCH
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
 from chaoskit.scenario.listing import in_library
 from chaoskit.scenario.profile_file import load_profile
 
 AUTO_COLLECTIVE_S = 3.0
 """What the automatic time scale makes of the hardened profile's collective timeout."""
+PACES = 3.0
+"""The shortened collective timeout of a user's program is at least this many times its own pace."""
+START_FLOOR_S = 30.0
+"""Four interpreters that load torch side by side on two cores came up to 10 s apart."""
+_START_FIELDS = ("init_s", "store_s", "wait_s", "start_s", "gil_wait_s")
+"""Fields of guards (timeouts, census, watchdogs, sidecar) that bound the start of a rank."""
+STALL_S = 60.0
+"""How long a user's program may go without any progress on the way to its fault, unless the user says so."""
 START_LIMIT_S = 30.0
 """Time to start and reach the injection on a loaded machine, beyond what the scenario itself waits."""
 MARGIN_S, MARGIN_SHARE = 1.5, 0.25
+DEFAULTS = "torch-defaults"
 PORTS = range(15_000, 32_000)  # below the kernel's own choices (ip_local_port_range)
 ADDRESS = "127.0.0.1"
 _WORLD = ("RANK", "WORLD_SIZE")
@@ -54,6 +66,8 @@ class Choices:
     time_scale: float | None = None
     timeout_s: float | None = None
     profile: str = ""  # replaces the hardened arm's
+    launcher: Launcher = "forkserver"
+    stall_s: float | None = None
 
 
 def make_plan(
@@ -70,13 +84,20 @@ def make_plan(
     time_scale: float | None = None,
     timeout_s: float | None = None,
     master_port: int | None = None,
+    launcher: Launcher | None = None,
+    stall_s: float | None = None,
+    pace_s: float = 0.0,
+    notes: tuple[str, ...] = (),
 ) -> Plan:
     """Return the plan of one arm.
 
     ``profile`` is the arm's, ``hardened_profile`` the one under test, by whose timeouts durations and bounds
     are reckoned; timeouts that it does not set are taken from the profile that the file hardens with.
-    ``time_scale`` None is *auto*. ``timeout_s`` bounds the arm. Raises InvalidInput where the scenario
-    cannot be run with so many ranks.
+    ``time_scale`` None is *auto*. ``timeout_s`` bounds the arm. ``launcher`` None is the one that fits the
+    workload. ``stall_s`` is the time without progress that a user's program may take to its fault,
+    ``pace_s`` the longest that it was seen to take, undisturbed, from one sign of progress to the next,
+    ``notes`` what was changed to fit it. Raises InvalidInput where the scenario cannot be run with so many
+    ranks.
     """
     arm = _arm(scenario, arm)
     chosen = Choices(
@@ -86,16 +107,19 @@ def make_plan(
         time_scale,
         timeout_s,
         _replaced(scenario, arm, profile, hardened_profile),
+        launcher or launcher_of(scenario.workload),
+        stall_s,
     )
     scenario = _resized(scenario, chosen)
     production = _timeouts(scenario, hardened_profile)
-    scale = _time_scale(time_scale, production)
-    scaled = _scaled(production, scale)
+    scale = _time_scale(time_scale, production, pace_s)
+    slow_start = not scenario.workload.is_built_in or chosen.launcher != "forkserver"
+    scaled = _scaled(production, scale, slow_start)
     injections = tuple(_resolved(i, scaled) for i in scenario.injections)
     port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)
     processes = _processes(scenario, injections, port)
-    hardened_contract = _contract(scenario, hardened_arm(scenario) or arm, chosen.backend)
-    contract = _contract(scenario, arm, chosen.backend)
+    hardened_contract = _contract(scenario, hardened_arm(scenario) or arm, chosen)
+    contract = _contract(scenario, arm, chosen)
     bounding = hardened_contract if arm.name == CONTROL or contract.within is None else contract
     bound_s = bounding.within.seconds(scaled) if bounding.within is not None else None
     start_limit_s = _start_limit_s(scenario, injections)
@@ -108,7 +132,7 @@ def make_plan(
         seed=seed,
         repeat=repeat,
         attempt=attempt,
-        profile=profile.scaled(scale),
+        profile=_for_slow_start(profile, scale) if slow_start else profile.scaled(scale),
         time_scale=scale,
         workload=scenario.workload,
         ranks=processes,
@@ -122,10 +146,26 @@ def make_plan(
         start_limit_s=min(start_limit_s, limit_s),
         expected_result=_expected_result(scenario, processes),
         master_port=port,
-        gated=not any(i.when.kind in ("init", "launch") for i in injections),
+        gated=chosen.launcher == "forkserver"
+        and not any(i.when.kind in ("init", "launch") for i in injections),
         rerun=rerun_text(scenario, arm, chosen),
         timeout_s=timeout_s,
+        stall_s=_stall_s(scenario.workload, chosen),
+        launcher=chosen.launcher,
+        notes=notes,
     )
+
+
+def launcher_of(program: Workload) -> Launcher:
+    """Return who starts the ranks of ``program`` unless the user says otherwise."""
+    return "command" if program.kind == "command" else "forkserver"
+
+
+def _stall_s(program: Workload, chosen: Choices) -> float | None:
+    """A built-in workload that chaoskit forks is known to reach its fault soon; nothing else is."""
+    if program.is_built_in and chosen.launcher == "forkserver":
+        return None
+    return STALL_S if chosen.stall_s is None else chosen.stall_s
 
 
 def startup_env(profile: Profile) -> tuple[tuple[str, str], ...]:
@@ -168,13 +208,19 @@ def _resized(scenario: Scenario, chosen: Choices) -> Scenario:
     return resized
 
 
-def _contract(scenario: Scenario, arm: Arm, backend: Backend) -> Contract:
+def _contract(scenario: Scenario, arm: Arm, chosen: Choices) -> Contract:
     """The arm's contract; on a backend that the scenario is not for (it will be skipped) that of its own.
 
     A control arm of which nothing is recorded on this backend promises nothing: whether it bites is
-    seen all the same.
+    seen all the same. So does one under another launcher, which has its own rules for the end of a job
+    and its own exit codes.
     """
+    backend = chosen.backend
     contract = arm.expect.on(backend)
+    if contract is not None and chosen.launcher != "forkserver" and not scenario.healthy:
+        if arm.name == CONTROL:
+            return Contract(outcome=None)
+        contract = dataclasses.replace(contract, exit_codes=())
     if contract is None and arm.name == CONTROL and backend in scenario.backends:
         return Contract(outcome=None)
     if contract is None and backend not in scenario.backends:
@@ -203,15 +249,39 @@ def _timeouts(scenario: Scenario, tested: Profile) -> Timeouts:
     )
 
 
-def _time_scale(asked: float | None, production: Timeouts) -> float:
+def _time_scale(asked: float | None, production: Timeouts, pace_s: float) -> float:
     if asked is not None:
         return asked
-    return min(1.0, AUTO_COLLECTIVE_S / production.collective_s) if production.collective_s else 1.0
+    wanted_s = max(AUTO_COLLECTIVE_S, PACES * pace_s)
+    return min(1.0, wanted_s / production.collective_s) if production.collective_s else 1.0
 
 
-def _scaled(timeouts: Timeouts, scale: float) -> Timeouts:
-    values = (timeouts.init_s, timeouts.collective_s, timeouts.store_s)
-    return Timeouts(*(None if v is None else v * scale for v in values))
+def _scaled(timeouts: Timeouts, scale: float, slow_start: bool) -> Timeouts:
+    def scaled(value: float | None, floor_s: float) -> float | None:
+        return None if value is None else min(value, max(value * scale, floor_s))
+
+    floor_s = START_FLOOR_S if slow_start else 0.0
+    return Timeouts(
+        scaled(timeouts.init_s, floor_s),
+        scaled(timeouts.collective_s, 0.0),
+        scaled(timeouts.store_s, floor_s),
+    )
+
+
+def _for_slow_start(profile: Profile, scale: float) -> Profile:
+    """The scaled profile for ranks that start apart: interpreters of their own, imports of the program.
+
+    What a guard waits for while they start is not shortened below START_FLOOR_S.
+    """
+    guards = []
+    for guard, scaled in zip(profile.guards, profile.scaled(scale).guards, strict=True):
+        changes = {}
+        for name in _START_FIELDS:
+            value, floored = getattr(guard, name, None), getattr(scaled, name, None)
+            if value is not None and floored is not None:
+                changes[name] = min(value, max(floored, START_FLOOR_S))
+        guards.append(dataclasses.replace(scaled, **changes))  # type: ignore[type-var]  # guards are dataclasses
+    return dataclasses.replace(profile, guards=tuple(guards))
 
 
 def _resolved(injection: Injection, timeouts: Timeouts) -> Injection:
@@ -223,7 +293,7 @@ def _resolved(injection: Injection, timeouts: Timeouts) -> Injection:
 def _start_limit_s(scenario: Scenario, injections: tuple[Injection, ...]) -> float:
     """A generous bound for the way to the injection, or through a whole healthy arm."""
     settings = dict(scenario.workload.settings)
-    if (program := workloads.get(scenario.workload.name)) is not None:
+    if scenario.workload.is_built_in and (program := workloads.get(scenario.workload.name)) is not None:
         settings = program.complete(settings)
     steps, step_s = int(settings.get("steps", 20)), float(settings.get("step_s", 0.0))
     limit_s = START_LIMIT_S + steps * step_s
@@ -300,6 +370,8 @@ class _Edited(dict[str, str]):
 def _expected_result(scenario: Scenario, processes: tuple[RankPlan, ...]) -> float | None:
     """The number each rank has to report; None where the launcher lied about the world."""
     ranks = scenario.topology.ranks
+    if not scenario.workload.is_built_in:
+        return None
     for process in processes:
         told = dict(process.env)
         if any(told.get(name) != _launcher_env(process.slot, ranks, 0)[name] for name in _WORLD):
@@ -331,6 +403,8 @@ def _is_built_in(profile: Profile) -> bool:
 
 def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
     """Return the command that runs this arm again just so."""
+    if scenario.name == WATCH:
+        return _watch_again(scenario, arm, chosen)
     outside = scenario.file and not in_library(scenario.file)
     name = os.path.abspath(scenario.file) if outside else scenario.name
     words = ["chaoskit", "run", name, "--arm", arm.name, "--seed", str(chosen.seed)]
@@ -344,4 +418,29 @@ def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
         words += ["--time-scale", f"{chosen.time_scale:.12g}"]
     if chosen.timeout_s is not None:
         words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
-    return shlex.join(words)
+    return shlex.join(words + _program_words(scenario.workload, chosen))
+
+
+def _watch_again(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
+    program = scenario.workload
+    named = {"script": [program.target], "module": ["-m", program.target]}.get(program.kind, [])
+    words = ["chaoskit", "watch", *named, "--ranks", str(scenario.topology.ranks)]
+    if arm.profile != DEFAULTS:
+        words += ["--profile", chosen.profile or arm.profile]
+    if chosen.launcher == "torchrun":
+        words += ["--launcher", "torchrun"]
+    if chosen.stall_s is not None:
+        words += ["--within", f"{chosen.stall_s:.12g}s"]
+    if chosen.timeout_s is not None:
+        words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
+    return shlex.join([*words, "--", *program.args] if program.args else words)
+
+
+def _program_words(program: Workload, chosen: Choices) -> list[str]:
+    """The options that name a user's program, its launcher, and last its arguments."""
+    words = ["--within", f"{chosen.stall_s:.12g}s"] if chosen.stall_s is not None else []
+    if chosen.launcher != "forkserver":
+        words += ["--launcher", chosen.launcher]
+    if program.kind in ("script", "module"):
+        words += [f"--{program.kind}", program.target]
+    return words if program.is_built_in else [*words, "--", *program.args]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from chaoskit.model import Backend, Profile, Scenario, ScenarioResult, Verdict
+from chaoskit.model import Backend, Launcher, Profile, Scenario, ScenarioResult, Verdict, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,35 @@ class RunRequest:
     require: tuple[str, ...] = ()
     runs_dir: Path = Path("runs")
     stop_at_first: bool = False
+    command: str = ""
+    program: Workload | None = None  # the user's own, in the place of each scenario's workload
+    launcher: Launcher | None = None  # None: a command brings its own, all else is forked
+    stall_s: float | None = None  # time without progress that a user's program may take
+
+
+WATCH_STALL_S = 300.0
+"""How long a watched program may go without any progress, unless the user says so."""
+WATCH = "watch"
+"""The name of the scenario, and of its only arm, that stands for a program watched as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """A program of the user's to be watched as it is, without any fault.
+
+    ``stall_s`` limits the time without progress, ``timeout_s`` the whole run. ``profile`` None: torch's
+    defaults. ``backend`` is what the program is thought to use, for capabilities and reports only.
+    """
+
+    program: Workload
+    ranks: int = 4
+    launcher: Launcher | None = None
+    profile: Profile | None = None
+    stall_s: float = WATCH_STALL_S
+    timeout_s: float | None = None
+    backend: Backend = "gloo"
+    seed: int | None = None
+    runs_dir: Path = Path("runs")
     command: str = ""
 
 

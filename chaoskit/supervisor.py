@@ -7,20 +7,24 @@ hoped for is the judge's business.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import mmap
 import os
+import shutil
+import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 from multiprocess.connection import Connection, wait
 
-from chaoskit import codec, history
+from chaoskit import codec, history, pacing, workloads
 from chaoskit.evidence import look, process
 from chaoskit.history import (
     ArmEnded,
@@ -30,25 +34,28 @@ from chaoskit.history import (
     History,
     Interrupted,
     Malfunction,
+    Reaped,
     Sampled,
     Started,
 )
 from chaoskit.judge import hang
 from chaoskit.judge.job import Job
+from chaoskit.launchers import commands
 from chaoskit.launchers.forkserver import Server
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.running import RunningArm
 from chaoskit.model import Plan
-from chaoskit.rank import region
+from chaoskit.rank import joining, region
 
-STILL_S = 2.0
-"""How long nothing may move before a rank counts as still (see judge/hang.py)."""
 END_LIMIT_S = 20.0
 """How long the warden may take to end everything once it is told to."""
 IDLE_SHARE = 0.05
 IDLE_FOR_S = 0.2
-EXTENSION = 2.0
-"""A job that still moves at its deadline gets this many deadlines more, once, before it is overdue."""
+LEFTOVER_GRACE_S = 1.0
+WORKERS_GRACE_S = 6.5
+"""What a program's DataLoader workers may take to notice that their rank is gone: they look every 5 s."""
+SCRATCH_NAME = "scratch"
+"""The folder of the arm's own, in its folder of the run directory."""
 
 
 @dataclass(slots=True)
@@ -56,6 +63,7 @@ class Supervisor:
     """One arm, from start to history. ``stop_fd`` becomes readable when chaoskit is to end.
 
     ``on_idle`` is called once, when the ranks use next to no CPU any more: another arm may start.
+    ``environment`` is what a launcher of the user's is started with (all of it).
     """
 
     plan: Plan
@@ -64,9 +72,14 @@ class Supervisor:
     stop_fd: int
     isolate: bool = True
     on_idle: Callable[[], None] = lambda: None
+    environment: tuple[tuple[str, str], ...] = ()
     _events: list[Event] = field(default_factory=list)
-    _pids: dict[int, int] = field(default_factory=dict)
+    _pids: dict[int, int] = field(default_factory=dict)  # of those alive
+    _started: dict[int, int] = field(default_factory=dict)
+    _read: dict[int, int] = field(default_factory=dict)  # how far each keeper's notes have been read
+    _told: float = 0.0  # when everything was told to end
     _ended: bool = False
+    _broken: bool = False
     _file: TextIO = field(default_factory=io.StringIO)
 
     def run(self) -> History:
@@ -75,7 +88,8 @@ class Supervisor:
         plan_path = self.arm_dir / "plan.json"
         plan_path.write_text(codec.dump_plan(self.plan), encoding="utf-8")
         kept = self.arm_dir / "history.jsonl"
-        with _channels(len(self.plan.ranks)) as channels, kept.open("w", encoding="utf-8") as self._file:
+        (self.arm_dir / SCRATCH_NAME).mkdir(exist_ok=True, mode=0o700)
+        with _channels(self.plan) as channels, kept.open("w", encoding="utf-8") as self._file:
             self._run(plan_path, channels)
         found = History.of(self._events)
         ordered = self.arm_dir / "history.jsonl.tmp"  # with what the ranks recorded, all in order of time
@@ -97,31 +111,41 @@ class Supervisor:
             memfd=channels.memfd,
             doorbell=channels.doorbell_w,
             release=channels.release,
-            isolate=self.isolate,
+            isolate=self.isolate and self.plan.launcher != "command",  # srun and the like talk to others
+            leftover_grace_s=_leftover_grace_s(self.plan),
+            command=commands.of(self.plan, str(plan_path)),
+            environment=self.environment,
+            temporary=tempfile.mkdtemp(prefix="chaoskit-"),
         )
+        if self.plan.launcher != "forkserver":
+            joining.offer(self.arm_dir, joining.Offer(os.getpid(), channels.memfd, channels.doorbell_w))
         arm = self.server.start_arm(launch)
         try:
             self._watch(arm, channels)
         finally:
             arm.close()
+            shutil.rmtree(launch.temporary, ignore_errors=True)  # a warden that was killed has not
+            joining.withdraw(self.arm_dir)
             for slot, memory in channels.regions.items():
                 self._events += region.read_events(memory, slot)
+            for slot in self._unended():
+                self._note(Ended(time.monotonic(), slot, -signal.SIGKILL, self._by()))
 
     # ------------------------------------------------------------ waiting
 
     def _watch(self, arm: RunningArm, channels: _Channels) -> None:
-        clock = _Clock(self.plan, time.monotonic())
+        clock = pacing.Clock(self.plan, time.monotonic())
         activity = _Activity(self.on_idle)
         looks = look.Looks(channels.regions)
-        told_to_end = False
         while not self._ended:
             now = time.monotonic()
-            if not told_to_end and now >= clock.next_look:
+            if not self._told and now >= clock.next_look:
                 self._note(*looks.take(dict(self._pids)))
                 clock.looked(time.monotonic())
-                told_to_end = clock.due and self._at_deadline(arm, channels, clock, looks)
+                if clock.due(bool(self._pids)):
+                    self._at_deadline(arm, channels, clock, looks)
             activity.tick(now, self._pids)
-            if told_to_end and now > clock.limit + END_LIMIT_S:
+            if self._told and now > clock.limit + END_LIMIT_S:
                 self._malfunction("the warden did not end the arm in time")
                 return
             timeout = max(0.0, min(clock.next_look, activity.next_tick, now + 1.0) - time.monotonic())
@@ -130,43 +154,48 @@ class Supervisor:
                 self._hear(arm.connection)
             if channels.doorbell_r in ready:
                 os.read(channels.doorbell_r, 4096)
-                clock.update(self.plan, [region.live(r).fired for r in channels.regions.values()])
-            if self.stop_fd in ready and not told_to_end:
+                self._hear_keepers(channels)
+                clock.update([region.live(r).fired for r in channels.regions.values()])
+            if self.stop_fd in ready and not self._told:
                 self._note(Interrupted(time.monotonic(), -1))
-                told_to_end = self._end(arm, clock)
+                self._end(arm, clock)
+        self._hear_keepers(channels)
 
-    def _at_deadline(self, arm: RunningArm, channels: _Channels, clock: _Clock, looks: look.Looks) -> bool:
-        """Decide what the deadline means; return whether everything is ended now."""
+    def _at_deadline(
+        self, arm: RunningArm, channels: _Channels, clock: pacing.Clock, looks: look.Looks
+    ) -> None:
+        """Decide what the deadline means: more time, or the end of everything."""
         now = time.monotonic()
         self._hear(arm.connection)
-        if not self._pids:
-            return False  # the last rank has just ended by itself
+        self._hear_keepers(channels)
+        if not self._pids and not clock.nobody_came:
+            return  # the last rank has just ended by itself
+        if clock.over_s and clock.may_go_on(now) and looks.all_moved(clock.over_s):
+            return
         recorded = [e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)]
         job = Job.of(History.of(self._events + recorded))
-        if self.plan.timeout_s is None and not clock.extended and not hang.judge(job).hung:
-            extra = EXTENSION * clock.allowed
-            clock.extend(extra)
-            self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
-            return False
-        self._note(DeadlineReached(now, -1, final=True))
+        hung = hang.judge(job, clock.over_s).hung
+        if not hung and clock.may_go_on(now):
+            extra = clock.go_on(now)
+            if extra:
+                self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
+            return
+        self._note(DeadlineReached(now, -1, final=True, over_s=clock.over_s))
         self._note(*looks.stacks(dict(self._pids)))  # evidence first, the end second
-        return self._end(arm, clock)
+        self._end(arm, clock)
 
-    def _end(self, arm: RunningArm, clock: _Clock) -> bool:
+    def _end(self, arm: RunningArm, clock: pacing.Clock) -> None:
+        self._told = time.monotonic()
         clock.stop()
         arm.end()
-        return True
 
     def _hear(self, connection: Connection) -> None:
         try:
             while connection.poll():
                 event = history.from_line(connection.recv_bytes().decode())
                 self._note(event)
-                if isinstance(event, Started):
-                    self._pids[event.slot] = event.pid
-                elif isinstance(event, Ended):
-                    self._pids.pop(event.slot, None)
-                elif isinstance(event, ArmEnded):
+                self._follow(event)
+                if isinstance(event, ArmEnded):
                     self._ended = True
                     return
         except (EOFError, OSError):
@@ -174,56 +203,44 @@ class Supervisor:
         except ValueError as error:
             self._malfunction(f"the warden sent what is no event: {error}")
 
+    def _follow(self, event: Event) -> None:
+        """Keep count of who is alive."""
+        if isinstance(event, Started):
+            self._pids[event.slot] = self._started[event.slot] = event.pid
+        elif isinstance(event, Ended):
+            self._pids.pop(event.slot, None)
+        elif isinstance(event, Reaped):  # a rank whose keeper was killed before it could tell
+            slot = next((s for s, pid in self._pids.items() if pid == event.pid), None)
+            if slot is not None:
+                self._note(Ended(event.t_s, slot, event.exit_code, self._by()))
+                del self._pids[slot]
+
+    def _hear_keepers(self, channels: _Channels) -> None:
+        """Read what the keepers of the ranks have written since the last time (see chaoskit.rank.joining)."""
+        for slot, memory in channels.keepers.items():
+            events, self._read[slot] = region.read_notes(memory, slot, self._read.get(slot, 0))
+            for event in events:
+                if isinstance(event, Ended) and event.slot not in self._pids:
+                    continue  # known already from whoever reaped it
+                self._note(self._explained(event))
+                self._follow(event)
+
+    def _explained(self, event: Event) -> Event:
+        """A keeper cannot know that a signal was the warden's."""
+        ordered = isinstance(event, Ended) and self._told and event.t_s >= self._told
+        return dataclasses.replace(event, by="supervisor") if ordered else event  # type: ignore[call-arg]
+
+    def _by(self) -> Literal["supervisor", "launcher"]:
+        return "supervisor" if self._told else "launcher"
+
+    def _unended(self) -> list[int]:
+        """The ranks that were started and of whose end nobody told."""
+        ended = {e.slot for e in self._events if isinstance(e, Ended)}
+        return [] if self._broken else sorted(set(self._started) - ended)
+
     def _malfunction(self, message: str) -> None:
         self._note(Malfunction(time.monotonic(), -1, message))
-        self._ended = True
-
-
-class _Clock:
-    """When to look and when to end: the start limit until the last fault has fired, then the deadline.
-
-    Looks are taken every STILL_S / 2, the last at the limit; the first only sees who runs at all (see
-    evidence/look.py). On a loaded machine they come later, and the decision waits for them.
-    """
-
-    def __init__(self, plan: Plan, start: float) -> None:
-        by_launch = bool(plan.injections) and all(i.when.kind == "launch" for i in plan.injections)
-        self.allowed = plan.deadline_s if by_launch and not plan.healthy else plan.start_limit_s
-        self.extended = False
-        self._fired = 0
-        self._set(start + self.allowed)
-
-    def _set(self, limit: float) -> None:
-        self.limit = limit
-        self.next_look = limit - 1.5 * STILL_S
-        self._looks: list[float] = []
-
-    @property
-    def due(self) -> bool:
-        """The limit is there, and enough looks have been taken over a long enough time."""
-        looks = self._looks[-hang.SAMPLES_MIN :]
-        enough = len(self._looks) > hang.SAMPLES_MIN and looks[-1] - looks[0] > 0.9 * STILL_S
-        return time.monotonic() >= self.limit and enough
-
-    def update(self, plan: Plan, fired: list[int]) -> None:
-        """A doorbell rang: where a fault has fired anew, the deadline counts from now."""
-        if plan.healthy or sum(fired) <= self._fired or self.extended:
-            return
-        self._fired = sum(fired)
-        self.allowed = plan.deadline_s
-        self._set(time.monotonic() + plan.deadline_s)
-
-    def looked(self, now: float) -> None:
-        self._looks.append(now)
-        self.next_look = max(now + STILL_S / 2, self.next_look + STILL_S / 2)
-
-    def extend(self, extra: float) -> None:
-        self.extended = True
-        self._set(time.monotonic() + extra)
-
-    def stop(self) -> None:
-        self.limit = time.monotonic()
-        self.next_look = float("inf")
+        self._ended = self._broken = True
 
 
 @dataclass(slots=True)
@@ -256,23 +273,34 @@ class _Channels:
     doorbell_w: int
     release: int
     regions: dict[int, mmap.mmap]
+    keepers: dict[int, mmap.mmap]  # of ranks that another launcher starts; behind those of the ranks
 
 
 @contextmanager
-def _channels(ranks: int) -> Iterator[_Channels]:
+def _channels(plan: Plan) -> Iterator[_Channels]:
+    ranks = len(plan.ranks)
+    keepers = 0 if plan.launcher == "forkserver" else ranks
     memfd = os.memfd_create("chaoskit-recorder", os.MFD_CLOEXEC)
     doorbell_r, doorbell_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     release = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-    regions: dict[int, mmap.mmap] = {}
+    maps: list[mmap.mmap] = []
     try:
-        os.truncate(memfd, ranks * region.REGION_BYTES)
-        regions = {slot: region.map_region(memfd, slot) for slot in range(ranks)}
-        yield _Channels(memfd, doorbell_r, doorbell_w, release, regions)
+        os.truncate(memfd, (ranks + keepers) * region.REGION_BYTES)
+        maps = [region.map_region(memfd, number) for number in range(ranks + keepers)]
+        regions, kept = dict(enumerate(maps[:ranks])), dict(enumerate(maps[ranks:]))
+        yield _Channels(memfd, doorbell_r, doorbell_w, release, regions, kept)
     finally:
-        for memory in regions.values():
+        for memory in maps:
             memory.close()
         for fd in (memfd, doorbell_r, doorbell_w, release):
             os.close(fd)
+
+
+def _leftover_grace_s(plan: Plan) -> float:
+    """Return the longer grace for a program of the user's, and for a workload that has DataLoader workers."""
+    program = workloads.get(plan.workload.name) if plan.workload.is_built_in else None
+    may_have_workers = program is None or "workers" in dict(program.settings)
+    return WORKERS_GRACE_S if may_have_workers else LEFTOVER_GRACE_S
 
 
 def write_stacks(arm_dir: Path, found: History) -> None:

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from multiprocessing.process import current_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,6 +167,7 @@ def _run(plan: Plan, out: Path, deadline_s: float) -> Run:
     bell_r, bell_w = os.pipe2(os.O_NONBLOCK)
     release = os.eventfd(0, os.EFD_NONBLOCK)
     run = Run()
+    (out / "scratch").mkdir()
     with _prepared(plan):
         pids = {
             _fork(plan, slot, region.Channels(memfd, slot, bell_w, release), out): slot
@@ -176,7 +178,7 @@ def _run(plan: Plan, out: Path, deadline_s: float) -> Run:
         finally:
             for pid, slot in pids.items():
                 if slot not in run.exit_codes:
-                    os.kill(pid, signal.SIGKILL)
+                    os.killpg(pid, signal.SIGKILL)  # a worker of the rank may be stopped
                     os.waitpid(pid, 0)
                     run.exit_codes[slot] = None
     for slot in range(count):
@@ -208,6 +210,9 @@ def _fork(plan: Plan, slot: int, channels: region.Channels, out: Path) -> int:
         return pid
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        os.setsid()
+        current_process()._config["tempdir"] = str(out)  # type: ignore[attr-defined]  # gone with the run
+        os.environ["CHAOSKIT_SCRATCH"] = str(out / "scratch")
         # Reverse look-ups of c10d's logging take 5 s where DNS drops queries.
         getattr(ctypes.CDLL(None), "__nss_configure_lookup")(b"hosts", b"files")
         file = os.open(out / f"rank{slot}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -63,6 +63,13 @@ _FIELDS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("reshape", "factor"): st.sampled_from([0.5, 2.0, 0.25]),
     ("oom", "handler"): st.sampled_from(["none", "destroy-and-exit", "keep-alive"]),
     ("memory-limit", "bytes"): st.integers(1 << 20, 1 << 30),
+    ("clock", "by_s"): seconds,
+    ("leftover", "path"): st.sampled_from(["{scratch}/lock", "{scratch}/node{rank}/"]),
+    ("disk-full", "bytes"): st.integers(1 << 16, 1 << 20),
+    ("slow-filesystem", "by_s"): st.one_of(st.just("forever"), seconds, relative_spans),
+    ("loader-worker-stuck", "for_s"): st.one_of(st.just("forever"), seconds, relative_spans),
+    ("preempt", "grace_s"): st.one_of(st.none(), seconds, relative_spans),
+    ("sigterm", "handler"): st.sampled_from(["flag", "exit-zero", "none"]),
 }
 
 
@@ -96,6 +103,12 @@ def triggers(draw: st.DrawFn, fault: Fault) -> Trigger:
     if kind == "call":
         phase = Phase(draw(st.sampled_from(sorted(fault.phases - {"during"}))))
         return Trigger(kind, call="torch.save", nth=nth, phase=phase)
+    if kind in ("forward", "backward", "loader"):
+        phase = Phase(draw(st.sampled_from(sorted(fault.phases - {"during"}))))
+        module = "" if kind == "loader" else draw(st.sampled_from(["layer.2", "Linear", "module.encoder"]))
+        return Trigger(kind, nth=nth, phase=phase, module=module)
+    if kind == "write":
+        return Trigger(kind, nth=nth, path=draw(st.sampled_from(["*.pt", "{scratch}/[ab]?.bin", "/x/y"])))
     if kind == "step":
         return Trigger(kind, step=draw(st.integers(1, 20)))
     if kind == "after":
@@ -121,6 +134,18 @@ def expectations(draw: st.DrawFn, ranks: int, *, healthy: bool = False) -> Expec
     )  # fmt: skip
 
 
+_arguments = st.lists(texts, max_size=3).map(tuple)
+built_in = st.builds(
+    Workload,
+    st.sampled_from(["ddp-train", "all-reduce-loop"]),
+    st.sampled_from([(), (("steps", 60),), (("steps", 25), ("step_s", 0.5))]),
+)
+programs = st.one_of(
+    _arguments.map(lambda args: Workload("pkg.train", kind="module", target="pkg.train", args=args)),
+    _arguments.map(lambda args: Workload("srun", kind="command", args=("/usr/bin/srun", *args))),
+)
+
+
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Scenarios that have no problem."""
@@ -134,12 +159,12 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         Known, st.sampled_from(profile_names()), st.just("gloo"), st.sampled_from(Result),
         st.one_of(st.none(), st.sampled_from(Outcome)), st.one_of(st.just(""), texts),
     )  # fmt: skip
-    settings = draw(st.sampled_from([(), (("steps", 60),), (("steps", 25), ("step_s", 0.5))]))
+    workload = draw(st.one_of(built_in, programs))
     scenario = Scenario(
         name=draw(names),
         summary=draw(texts),
         family=draw(st.sampled_from(["process", "custom"])),
-        workload=Workload(draw(st.sampled_from(["ddp-train", "all-reduce-loop"])), settings),
+        workload=workload,
         topology=Topology(ranks, draw(st.sampled_from(["gloo", "nccl"]))),
         injections=tuple(injections),
         arms=(

@@ -43,10 +43,10 @@ def test_an_unknown_name_is_wrong_usage() -> None:
 def test_asking_changes_nothing_here_and_imports_no_torch() -> None:
     code = textwrap.dedent("""
         import os, sys
-        before = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net")]
+        before = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net", "mnt")]
         from chaoskit import capabilities
         capabilities.everything()
-        assert before == [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net")]
+        assert before == [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net", "mnt")]
         assert not {"torch", "pydantic", "multiprocess"} & set(sys.modules)
     """)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -79,6 +79,16 @@ def test_the_remedy_is_for_what_forbids_it(
     found = capabilities._namespaces("user-namespaces")
     assert (found.available, found.detail) == (False, "not permitted")
     assert remedy in found.remedy
+
+
+@pytest.mark.parametrize("name", ["mount-namespaces", "seccomp-notify"])
+def test_what_a_fault_needs_is_tried_with_what_the_fault_does(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(capabilities, "_trials", lambda: {name: "[Errno 1] mount /tmp: not permitted"})
+    found = capabilities.find(name)
+    assert (found.available, found.detail) == (False, "[Errno 1] mount /tmp: not permitted")
+    assert "seccomp=unconfined" in found.remedy
 
 
 def test_a_refused_trial_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from chaoskit.model import Outcome, Plan, Status, Workload
 from chaoskit.plan import make_plan, startup_env
 from chaoskit.scenario import load_profile
 from chaoskit.scenario import select as chosen
-from chaoskit.supervisor import STILL_S, Supervisor, _Clock
+from chaoskit.supervisor import Supervisor
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -265,51 +265,3 @@ def test_what_every_source_says_is_in_order_of_time(start: Start) -> None:
     for ended in found.all(Ended):
         own = [e.t_s for e in found.events if e.slot == ended.slot and not isinstance(e, Sampled)]
         assert max(own) == ended.t_s, "nothing is heard of a rank after its end"
-
-
-# ---------------------------------------------------------------- when to look
-
-
-def test_looks_come_before_the_limit_and_enough_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    clock = _Clock(plan_of("long-step", start_limit_s=30.0), now)
-    looks = []
-    while not clock.due:
-        now = max(now, clock.next_look)
-        looks.append(now)
-        clock.looked(now)
-    assert looks[-1] == clock.limit == 130.0
-    assert looks[0] >= clock.limit - 2 * STILL_S
-
-
-def test_on_a_slow_machine_the_decision_waits_for_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    clock = _Clock(plan_of("long-step", start_limit_s=30.0), now)
-    now = 140.0  # we did not run for long
-    looks = []
-    while not clock.due:
-        looks.append(now)
-        clock.looked(now)
-        now = max(now + 0.1, clock.next_look)
-    assert len(looks) >= 3
-    assert looks[-1] - looks[-3] > 0.9 * STILL_S
-
-
-def test_the_deadline_counts_from_the_last_fault_that_fired(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    plan = plan_of("rank-stopped")
-    clock = _Clock(plan, now)
-    assert clock.limit == 100.0 + plan.start_limit_s
-    now = 101.0
-    clock.update(plan, [0, 1, 0, 0])
-    assert clock.limit == 101.0 + plan.deadline_s
-    now = 102.0
-    clock.update(plan, [0, 1, 0, 0])
-    assert clock.limit == 101.0 + plan.deadline_s, "nothing new"
-    clock.update(plan, [0, 1, 1, 0])
-    assert clock.limit == 102.0 + plan.deadline_s
-    clock.extend(5.0)
-    assert (clock.limit, clock.extended) == (107.0, True)

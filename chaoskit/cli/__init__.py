@@ -18,11 +18,13 @@ from chaoskit.errors import ChaoskitError, ExitCode
 
 COMMANDS = {
     "run": "Run scenarios on real process groups and judge what happened.",
+    "watch": "Watch your own program as it is: does it end well, and if not, which rank and line?",
     "list": "List the scenarios of the library.",
     "show": "Tell a scenario in words: what happens, where it was seen, what must hold.",
     "validate": "Check scenario and profile files: every problem at once.",
     "new": "Write a commented scenario to start from.",
     "judge": "Judge runs again from their files, without running anything.",
+    "plan": "Write the plan of one arm, for a launcher that chaoskit does not start.",
     "profiles": "List the built-in profiles, or show one.",
     "doctor": "Say what this machine can do, and what would be skipped here.",
     "schema": "Print a JSON Schema of scenario files, profile files, or the JSON output.",
@@ -146,10 +148,13 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001  # the last resort: chaoskit's own fault
-        report_internal(
-            error, with_traceback="--traceback" in arguments or bool(os.environ.get("CHAOSKIT_TRACEBACK"))
-        )
+        report_internal(error, with_traceback=_wants_traceback(arguments))
         return ExitCode.INTERNAL
+
+
+def _wants_traceback(arguments: Sequence[str]) -> bool:
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # the rest is a program's
+    return "--traceback" in own or bool(os.environ.get("CHAOSKIT_TRACEBACK"))
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -8,7 +8,7 @@ from typing import IO
 
 import click
 
-from chaoskit.cli.judging_again import Judge, judge_folders
+from chaoskit.cli.judging_again import Judge, PlanFacts, judge_folders
 from chaoskit.cli.printing import complain
 from chaoskit.cli.reporting import emit, read_format
 from chaoskit.errors import ExitCode, InvalidInput, Problem
@@ -24,7 +24,12 @@ def judge(run_dirs: tuple[str, ...], form: str) -> None:
     """Judge run directories again from their files: the same verdicts, and nothing is run.
 
     RUN_DIR is the folder of a run, of one of its scenarios, or of one arm. What cannot be read is
-    named, and an arm that cannot be judged is inconclusive.
+    named, and an arm that cannot be judged is inconclusive. Where another launcher started the ranks and
+    they share no folder, give the folder of every machine: those with the same plan are one arm.
+
+    \b
+    chaoskit judge runs/20260101-120000-7
+    chaoskit judge collected/host-0 collected/host-1
     """
     sys.exit(execute([Path(d) for d in run_dirs], form, files_of_a_run(), sys.stdout))
 
@@ -34,7 +39,11 @@ def files_of_a_run() -> Judge:
     from chaoskit import codec, engine
     from chaoskit.judge import scenario_result
 
-    return Judge(engine.judge_again, lambda text: codec.load_plan(text).healthy, scenario_result.judge)
+    def read_plan(text: str) -> PlanFacts:
+        plan = codec.load_plan(text)
+        return PlanFacts(plan.healthy, plan.seed)
+
+    return Judge(lambda folders: engine.judge_again(*folders), read_plan, scenario_result.judge)
 
 
 def execute(paths: list[Path], form: str, how: Judge, stdout: IO[str]) -> ExitCode:

@@ -1,11 +1,14 @@
 """Finds the arms in run directories, has each judged from its files, and puts them together again.
 
-The files may be damaged, cut off or foreign: each of these is a problem that names the folder,
-and an arm that cannot be judged counts as inconclusive, never as absent.
+The ranks of an arm that another launcher started may have written on several machines: folders with the
+same plan in which no supervisor has written are one arm. The files may be damaged, cut off or foreign: each
+of these is a problem that names the folder, and an arm that cannot be judged counts as inconclusive, never
+as absent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -18,18 +21,30 @@ from chaoskit import rundir
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Backend, ScenarioResult, Status, Verdict
 from chaoskit.reports.judged import Judged
+from chaoskit.request import WATCH
 
+PLAN, HISTORY, RECORD = "plan.json", "history.jsonl", "run.json"
+SURVEY = "survey"
+"""Such a folder of a run holds what a program did without any fault (``survey-2``: another one)."""
 _ARM_FOLDER = re.compile(r"(?P<arm>.+?)(?:-r(?P<repeat>\d{1,9}))?(?:-a(?P<attempt>\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """How an arm's folder and a scenario's arms are judged."""
+class PlanFacts:
+    """What a plan says that no verdict does."""
 
-    arm: Callable[[Path], Verdict]
-    """The verdict of an arm's folder. Raises InvalidInput."""
-    is_healthy: Callable[[str], bool]
-    """Whether the plan (the text of plan.json) is of a healthy scenario."""
+    healthy: bool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How the folders of an arm and the arms of a scenario are judged."""
+
+    arm: Callable[[Sequence[Path]], Verdict]
+    """The verdict of an arm that was written into these folders. Raises InvalidInput."""
+    read_plan: Callable[[str], PlanFacts]
+    """What the plan (the text of plan.json) says. Raises InvalidInput."""
     scenario: Callable[[str, Backend, bool, Sequence[Verdict]], ScenarioResult]
 
 
@@ -37,7 +52,7 @@ class Judge:
 class _Arm:
     run_dir: Path
     verdict: Verdict
-    healthy: bool
+    facts: PlanFacts | None = None
     problems: tuple[Problem, ...] = ()
 
 
@@ -57,12 +72,12 @@ def judge_folders(paths: Sequence[Path], how: Judge) -> tuple[Judged | None, lis
     for path in paths:
         found = list(_arm_dirs(path, problems))
         folders.update(dict.fromkeys(found))
-    arms = [_judged(folder, how) for folder in folders]
+    arms = [_judged(together, how) for together in _by_arm(list(folders))]
     problems += [p for arm in arms for p in arm.problems]
     if all(arm.problems for arm in arms):
         return None, problems
     runs = list(dict.fromkeys(arm.run_dir for arm in arms))
-    records = [_record(run, problems) for run in runs]
+    records = [_record(run, arms, problems) for run in runs]
     seeds = {r.seed for r in records}
     return (
         Judged(
@@ -83,26 +98,64 @@ def _arm_dirs(path: Path, problems: list[Problem]) -> Iterator[Path]:
             problems.append(Problem(what, str(path), hint="judge needs the folder of a run, or of an arm"))
             return
         found = [folder.resolve() for folder in rundir.arm_dirs(path)]
+        found = [f for f in found if f == path.resolve() or not _is_survey(f)]
     except (OSError, ValueError, RuntimeError) as error:
         problems.append(Problem(f"cannot be read: {error}", str(path)))
         return
     if not found:
-        problems.append(Problem("holds no arm of a run (no plan.json)", str(path)))
+        problems.append(Problem(f"holds no arm of a run (no {PLAN})", str(path)))
     yield from found
 
 
-def _judged(folder: Path, how: Judge) -> _Arm:
-    run_dir = next((p for p in folder.parents if (p / "run.json").is_file()), folder)
+def _is_survey(folder: Path) -> bool:
+    """Whether a program was watched here before a run, to see what it does: that is no arm of the run."""
+    if not re.fullmatch(rf"{SURVEY}(-\d+)?(@\w+)?", folder.parent.name):
+        return False
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        return isinstance(plan, dict) and plan.get("scenario") == WATCH
+    return False
+
+
+def _by_arm(folders: Sequence[Path]) -> list[list[Path]]:
+    """Put together the folders of one arm: the same plan, and at most one of them written by a supervisor."""
+    same_plan: dict[bytes | Path, list[Path]] = {}
+    for folder in folders:
+        key: bytes | Path = folder
+        with contextlib.suppress(OSError):
+            key = (folder / PLAN).read_bytes() or folder
+        same_plan.setdefault(key, []).append(folder)
+    place = {folder: number for number, folder in enumerate(folders)}
+    arms = [arm for same in same_plan.values() for arm in _apart(same)]
+    return sorted(arms, key=lambda arm: min(place[folder] for folder in arm))
+
+
+def _apart(folders: list[Path]) -> list[list[Path]]:
+    """Two runs with the same seed have the same plans and are two all the same."""
+    supervised = [f for f in folders if (f / HISTORY).exists() or _run_of(f) is not None]
+    parts = [f for f in folders if f not in supervised]
+    if len(supervised) <= 1:
+        return [[*supervised, *parts]]
+    return [*([f] for f in supervised), *([parts] if parts else [])]
+
+
+def _run_of(folder: Path) -> Path | None:
+    return next((p for p in folder.parents if (p / RECORD).is_file()), None)
+
+
+def _judged(folders: Sequence[Path], how: Judge) -> _Arm:
+    folder = folders[0]
+    run_dir = _run_of(folder) or Path(os.path.commonpath(folders))
     try:
-        healthy = how.is_healthy((folder / "plan.json").read_text(encoding="utf-8"))
-        return _Arm(run_dir, how.arm(folder), healthy)
+        facts = how.read_plan((folder / PLAN).read_text(encoding="utf-8"))
+        return _Arm(run_dir, how.arm(folders), facts)
     except InvalidInput as error:
         problems = tuple(
-            Problem(p.message, str(folder / (p.file or "plan.json")), p.line, p.hint) for p in error.problems
+            Problem(p.message, str(folder / (p.file or PLAN)), p.line, p.hint) for p in error.problems
         )
     except Exception as error:  # noqa: BLE001 - files that no check foresaw must not hide the other arms
         problems = (Problem(f"cannot be judged: {type(error).__name__}: {error}", str(folder)),)
-    return _Arm(run_dir, _unjudged(folder, problems), healthy=False, problems=problems)
+    return _Arm(run_dir, _unjudged(folder, problems), problems=problems)
 
 
 def _unjudged(folder: Path, problems: tuple[Problem, ...]) -> Verdict:
@@ -129,12 +182,15 @@ def _scenarios(arms: Sequence[_Arm], how: Judge) -> Iterator[ScenarioResult]:
         groups.setdefault((arm.run_dir, arm.verdict.scenario, arm.verdict.backend), []).append(arm)
     for (_, name, backend), members in groups.items():
         members.sort(key=lambda a: (a.verdict.arm, a.verdict.repeat, a.verdict.attempt))
-        healthy = any(a.healthy for a in members)
+        healthy = any(a.facts is not None and a.facts.healthy for a in members)
         yield how.scenario(name, backend, healthy, [a.verdict for a in members])
 
 
-def _record(run_dir: Path, problems: list[Problem]) -> _Record:
-    file = run_dir / "run.json"
+def _record(run_dir: Path, arms: Sequence[_Arm], problems: list[Problem]) -> _Record:
+    file = run_dir / RECORD
+    if not file.exists():  # ranks that another launcher started: there was no run, only its plan
+        seeds = {a.facts.seed for a in arms if a.run_dir == run_dir and a.facts is not None}
+        return _Record(seed=seeds.pop() if len(seeds) == 1 else None)
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

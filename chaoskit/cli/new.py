@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 
 import click
@@ -18,16 +19,22 @@ summary: A rank dies in the middle of an all_reduce; the others must not wait fo
 tags: [mine]                       # chaoskit run tag:mine
 # seen_in: [owner/repository#123]  # where it happened for real
 
-# What runs: ddp-train, all-reduce-loop or subgroups. With settings: {{ddp-train: {{steps: 30}}}}
+# What runs. One of these:
+{workloads}
+# With settings: {{ddp-train: {{steps: 30}}}}. Or a program of yours, as it is:
+# {{script: train.py, args: [--steps, 20]}}, {{module: pkg.train}},
+# {{command: [torchrun, --nproc-per-node=4, train.py]}}
 workload: ddp-train
 topology: {{ranks: 4, backend: gloo}}
 
-# What goes wrong. Others: raise, stop, leave, sigterm, stall, slow, hold-gil, oom, memory-limit,
-# memory-cgroup, environment, port-taken, skip, extra, swap, reshape, cast.
+# What goes wrong. Others:
+{faults}
 faults:
   - kill: {{rank: 1, signal: SIGKILL}}
     # When: the nth call of an operation on that rank, before, during or after it. Or one of
-    # {{step: 5}}, {{call: torch.save, nth: 1}}, {{after: 500ms}}, init, launch.
+    # {{step: 5}}, {{call: torch.save, nth: 1, phase: after}}, {{call: __main__.train_step}},
+    # {{forward: layer.2, nth: 3}}, {{backward: layer.2}}, {{loader: any, nth: 5}} (the 5th batch),
+    # {{write: "*.pt"}} (the first byte of such a file), {{after: 500ms}}, init, launch.
     when: {{op: all_reduce, nth: 8, phase: during}}
 
 arms:
@@ -51,10 +58,14 @@ arms:
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE, which must not exist (default: stdout).")
 def new(name: str, output: str | None) -> None:
     """Write a commented scenario to start from."""
+    from chaoskit import faults, workloads
     from chaoskit.scenario.values import Wrong, slug
 
+    others = ", ".join(name for name in faults.REGISTRY.names() if name != "kill")
     try:
-        text = TEMPLATE.format(name=slug(name))
+        text = TEMPLATE.format(
+            name=slug(name), faults=_commented(others), workloads=_commented(", ".join(workloads.names()))
+        )
     except Wrong as wrong:
         raise usage(f"the name {wrong.message}", wrong.hint) from None
     if output is None:
@@ -62,6 +73,10 @@ def new(name: str, output: str | None) -> None:
         return
     _write(Path(output), text)
     say(f"{output} is written; next: chaoskit validate {output}")
+
+
+def _commented(text: str) -> str:
+    return textwrap.fill(text, 98, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _write(path: Path, text: str) -> None:

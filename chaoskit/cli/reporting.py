@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from chaoskit.cli.printing import abandon_output
 from chaoskit.errors import ChaoskitError, Problem
 from chaoskit.reports.judged import Judged
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Format = Literal["text", "json"]
 
@@ -22,8 +25,11 @@ def read_format(text: str) -> tuple[Format, list[Problem]]:
     return "text", [] if text == "text" else [problem]
 
 
-def emit(judged: Judged, form: Format, stream: IO[str]) -> None:
-    """Write the report of ``judged`` to ``stream``. Raises ChaoskitError as :func:`guarded` does."""
+def emit(judged: Judged, form: Format, stream: IO[str], program: str = "") -> None:
+    """Write the report of ``judged`` to ``stream``. Raises ChaoskitError as :func:`guarded` does.
+
+    ``program`` is the name of what was watched, where it was a watch and the name is known.
+    """
     with guarded(stream):
         if form == "json":
             from chaoskit.reports import json_output
@@ -31,10 +37,21 @@ def emit(judged: Judged, form: Format, stream: IO[str]) -> None:
             stream.write(json_output.render(judged))
         else:
             from chaoskit.reports.console import console_for
-            from chaoskit.reports.terminal import print_summary
 
-            print_summary(judged, console_for(stream))
+            _print(judged, console_for(stream), program)
         stream.flush()
+
+
+def _print(judged: Judged, console: Console, program: str) -> None:
+    if judged.is_watch:
+        from chaoskit.cli.arm_files import watched
+        from chaoskit.reports.watched import print_watched
+
+        print_watched(judged, watched(judged, program), console)
+        return
+    from chaoskit.reports.terminal import print_summary
+
+    print_summary(judged, console)
 
 
 @contextmanager

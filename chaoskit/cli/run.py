@@ -11,9 +11,12 @@ from typing import IO
 
 import click
 
+from chaoskit.cli.observers import Both, Known, progress
+from chaoskit.cli.option_values import library
+from chaoskit.cli.printing import complain
+from chaoskit.cli.program import ProgramCommand
 from chaoskit.cli.reporting import emit
-from chaoskit.cli.run_options import Asked, Library, RunOptions, read
-from chaoskit.cli.watching import Both, Known, progress
+from chaoskit.cli.run_options import Asked, RunOptions, read
 from chaoskit.errors import ChaoskitError, ExitCode
 from chaoskit.model import ScenarioResult
 from chaoskit.reports import junit
@@ -24,8 +27,24 @@ from chaoskit.request import Observer, RunRequest, RunResult
 Engine = Callable[[RunRequest, Observer], RunResult]
 
 
-@click.command("run")
+@click.command("run", cls=ProgramCommand)
 @click.argument("selectors", nargs=-1, metavar="[NAME|PATH|tag:TAG|all]...")
+@click.option(
+    "--script",
+    metavar="FILE",
+    help="Run this script of yours in place of each scenario's workload, with ARGS. It needs no change.",
+)
+@click.option("--module", metavar="NAME", help="The same for a module, as for python -m.")
+@click.option(
+    "--launcher",
+    metavar="forkserver|torchrun|command",
+    help="What starts the ranks (default: forkserver). With command, ARGS are the whole command line.",
+)
+@click.option(
+    "--within",
+    metavar="DURATION",
+    help="Time without any progress that your program may take before its fault (default: chosen for it).",
+)
 @click.option(
     "-k",
     "keyword",
@@ -71,12 +90,23 @@ def run(**typed: object) -> None:
     Without a name every scenario of the library runs. Exit codes: 0 all is held or not needed,
     1 something is not held, 2 something is inconclusive or all was skipped, 64 wrong usage,
     70 chaoskit's own fault, 130 interrupted.
+
+    \b
+    chaoskit run rank-stopped
+    chaoskit run all --profile our-cluster.yaml
+    chaoskit run all --script train.py -- --epochs 1
+    chaoskit run rank-stopped --launcher torchrun --module pkg.train -- --data /tmp/d
+
+    With a program of yours, a fault whose moment it never reaches is moved to the nearest one that it
+    does reach, and the report says so.
     """
     from chaoskit import engine
 
     options = RunOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
     asked = read(options, library())
     tell_left_out(sys.stderr)
+    if asked.request.program is not None and asked.form != "json":
+        complain(f"{asked.request.program.name} is run once without any fault first, to see what it does")
     sys.exit(execute(asked, engine.run, sys.stdout, sys.stderr))
 
 
@@ -87,13 +117,6 @@ def tell_left_out(stderr: IO[str] | None) -> None:
     names = sorted(name for name in os.environ if name.startswith(LEFT_OUT))
     if names and stderr is not None:
         print(f"not given to the ranks (put it into a profile to test it): {', '.join(names)}", file=stderr)
-
-
-def library() -> Library:
-    """Return the functions behind names on the command line; imports pydantic."""
-    from chaoskit import capabilities, scenario
-
-    return Library(scenario.select, scenario.load_profile, capabilities.names, scenario.duration_s)
 
 
 def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> ExitCode:

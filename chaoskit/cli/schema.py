@@ -13,6 +13,8 @@ from chaoskit.cli.printing import say_json
 from chaoskit.model import Result, ScenarioResult, Verdict
 
 Schema = dict[str, Any]
+ADDED = ("bites", "ambiguous", "not_applicable", "notes", "stragglers")
+"""Fields of a verdict that came later: a reader of the first output has to do without them."""
 
 
 @click.command("schema")
@@ -31,10 +33,13 @@ def output_schema() -> Schema:
     """Return the schema of the JSON of ``run --format json``. Later versions only add to it."""
     scenario = _object(ScenarioResult, leave_out=("verdicts",))
     verdict = _object(Verdict)
-    # What the contract of the output does not name may be missing.
-    verdict["required"] = [
-        name for name in verdict["required"] if name not in ("bites", "ambiguous", "not_applicable")
-    ]
+    # What earlier versions did not write may be missing.
+    verdict["required"] = [name for name in verdict["required"] if name not in ADDED]
+    for described, name in ((scenario, "name"), (verdict, "scenario")):
+        described["properties"][name] = {
+            "type": ["string", "null"],
+            "description": "null for a program that was watched as it is",
+        }
     properties: Schema = {
         "schema_version": {"const": 1},
         "run_dir": {"type": "string"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -72,12 +73,19 @@ def _wrapped(text: str) -> list[str]:
 def _what_runs(scenario: Scenario) -> list[str]:
     from chaoskit import workloads
 
-    program = workloads.get(scenario.workload.name)
-    about = f": {program.summary}" if program is not None else ""
-    settings = ", ".join(f"{key.removesuffix('_s')} {value}" for key, value in scenario.workload.settings)
+    workload = scenario.workload
     ranks, backend = scenario.topology.ranks, scenario.topology.backend
-    given = f" ({settings})" if settings else ""
-    texts = [f"{scenario.workload.name}{given} on {ranks} {backend} {_plural('rank', ranks)}{about}"]
+    there = f"{ranks} {backend} {_plural('rank', ranks)}"
+    if workload.is_built_in:
+        program = workloads.get(workload.name)
+        about = f": {program.summary}" if program is not None else ""
+        settings = ", ".join(f"{key.removesuffix('_s')} {value}" for key, value in workload.settings)
+        given = f" ({settings})" if settings else ""
+        texts = [f"{workload.name}{given} on {there}{about}"]
+    elif workload.kind == "command":
+        texts = [f"The command `{shlex.join(workload.args)}`, which starts {there}"]
+    else:
+        texts = [f"The {workload.kind} `{shlex.join((workload.target, *workload.args))}` on {there}"]
     others = [b for b in scenario.backends if b != backend]
     return texts + ([f"Also for {', '.join(others)}."] if others else [])
 
@@ -138,6 +146,13 @@ def moment(when: Trigger) -> str:
             return f"when step {when.step} is done"
         case "call":
             return f"{when.phase} its {_ordinal(when.nth)} call of {when.call}"
+        case "forward" | "backward":
+            return f"{when.phase} its {_ordinal(when.nth)} {when.kind} of {when.module}"
+        case "loader":
+            return f"{when.phase} its {_ordinal(when.nth)} batch of a DataLoader"
+        case "write":
+            which = "a" if when.nth == 1 else f"the {_ordinal(when.nth)}"
+            return f"at the first byte of {which} file {when.path}"
         case "init":
             return "just before the process group forms"
         case "launch":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import time
+from collections import deque
 from collections.abc import Mapping
 
 from chaoskit.evidence import process, stacks
@@ -18,6 +19,7 @@ from chaoskit.history import Sampled
 from chaoskit.rank import region
 from chaoskit.rank.region import Live
 
+_REMEMBERED = 64
 GONE = "TZX"
 """States of /proc/PID/stat in which a process does nothing."""
 
@@ -28,6 +30,7 @@ class Looks:
     def __init__(self, regions: Mapping[int, mmap.mmap]) -> None:
         self._regions = regions
         self._switches: dict[int, int] = {}
+        self._tokens: deque[tuple[float, dict[int, str]]] = deque(maxlen=_REMEMBERED)
 
     def take(self, pids: Mapping[int, int]) -> list[Sampled]:
         """Return a sample of each slot in ``pids`` (slot -> pid)."""
@@ -36,7 +39,18 @@ class Looks:
         ran = {s for s, look in seen.items() if self._switches.get(s, look.switches) != look.switches}
         self._switches = {s: look.switches for s, look in seen.items()}
         wanted = {s: p for s, p in pids.items() if s in ran and not lives[s].op and seen[s].state not in GONE}
-        return _samples(lives, seen, stacks.gather(wanted))
+        samples = _samples(lives, seen, stacks.gather(wanted))
+        self._tokens.append((time.monotonic(), {s.slot: s.token for s in samples}))
+        return samples
+
+    def all_moved(self, over_s: float) -> bool:
+        """Whether every rank of the last look has got on within ``over_s`` before it: a cheap answer, which
+        spares reading all that was recorded."""
+        if not self._tokens:
+            return False
+        now, newest = self._tokens[-1]
+        window = [tokens for t, tokens in self._tokens if t >= now - over_s]
+        return bool(newest) and all(len({w.get(slot) for w in window}) > 1 for slot in newest)
 
     def stacks(self, pids: Mapping[int, int]) -> list[Sampled]:
         """Return a sample of each slot with its stack, whatever it does: the evidence at the deadline."""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from chaoskit.intercept import Call
 
-ANYWHERE = frozenset({"collective", "step", "call", "init", "after"})
+IN_SCRIPT = frozenset({"collective", "step", "call", "forward", "backward", "loader", "write", "after"})
+"""Every trigger kind that is a moment while the script runs."""
+ANYWHERE = IN_SCRIPT | {"init"}
 """Every trigger kind that is a moment in the life of a rank."""
-IN_SCRIPT = frozenset({"collective", "step", "call", "after"})
-"""The same without init."""
 Proceed = Callable[[], Any]
 """Issues the call as it is now; may be called more than once. Returns a Work or None."""
 
@@ -65,6 +65,8 @@ class RankFault(Fault):
     replaces_call: ClassVar[bool] = False
     needs_tensors: ClassVar[bool] = False
     """True when it cannot be had on an operation without tensors (a barrier)."""
+    needs_loader: ClassVar[bool] = False
+    """True when there is nothing to do for it without a DataLoader in the script."""
     repeats: ClassVar[bool] = False
     """True when it acts on every match from the nth on, not only on the nth."""
     any_thread: ClassVar[bool] = False

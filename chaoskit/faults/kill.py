@@ -9,6 +9,7 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from chaoskit.faults._ending_signals import number_of
 from chaoskit.faults.family import ANYWHERE, Moment, RankFault
 from chaoskit.model import RankSet
 
@@ -40,36 +41,11 @@ class Kill(RankFault):
     signal: str = "SIGKILL"
 
     def __post_init__(self) -> None:
-        _number_of(self.signal)
+        number_of(self.signal)
 
     def fire(self, here: Moment) -> None:
-        number = _number_of(self.signal)
+        number = number_of(self.signal)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         with contextlib.suppress(OSError, ValueError):  # SIGKILL has none; other threads cannot set one
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-
-
-_ENDING = (
-    "KILL",
-    "TERM",
-    "INT",
-    "HUP",
-    "QUIT",
-    "ABRT",
-    "SEGV",
-    "BUS",
-    "FPE",
-    "ILL",
-    "PIPE",
-    "USR1",
-    "USR2",
-    "XCPU",
-)
-
-
-def _number_of(name: str) -> signal.Signals:
-    if name.removeprefix("SIG") not in _ENDING:
-        known = ", ".join(f"SIG{n}" for n in _ENDING)
-        raise ValueError(f"signal must be one that ends a process ({known}), is {name!r}")
-    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]

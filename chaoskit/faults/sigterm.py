@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ class Sigterm(RankFault):
     """The rank gets SIGTERM, as before a preemption. With `handler: flag` the script has a Python handler
     that only sets a flag to be looked at between steps: Python runs it after the collective that the main
     thread is in, so a rank that waits for a lost peer never ends. Seen in goodfire-ai/spd#677. With
-    `handler: none` the default action ends the process.
+    `handler: exit-zero` it calls `sys.exit(0)`, which a launcher takes for a success. With `handler: none`
+    the script's own handler is called, or the default action ends the process.
 
     At a collective, phase *before* or *during*, the signal is sent once the main thread waits inside the
     operation (a peer is held meanwhile for *during*); at every other trigger at once.
@@ -42,11 +44,13 @@ class Sigterm(RankFault):
     releases: ClassVar[Literal["itself"]] = "itself"
 
     rank: RankSet
-    handler: Literal["flag", "none"] = "flag"
+    handler: Literal["flag", "exit-zero", "none"] = "flag"
 
     def install(self, here: Moment) -> None:
         if self.handler == "flag":
             signal.signal(signal.SIGTERM, _remember)
+        elif self.handler == "exit-zero":
+            signal.signal(signal.SIGTERM, _exit_zero)
 
     def fire(self, here: Moment) -> None:
         if here.call is None:
@@ -62,6 +66,10 @@ received: list[int] = []
 
 def _remember(number: int, _: FrameType | None) -> None:
     received.append(number)
+
+
+def _exit_zero(number: int, _: FrameType | None) -> None:
+    sys.exit(0)
 
 
 def _send_inside(here: Moment, thread_id: int) -> None:

@@ -23,7 +23,9 @@ class Slow(RankFault):
     """
 
     name: ClassVar[str] = "slow"
-    triggers: ClassVar[frozenset[str]] = frozenset({"collective", "step", "call"})
+    triggers: ClassVar[frozenset[str]] = frozenset(
+        {"collective", "step", "call", "forward", "backward", "loader"}
+    )
     repeats: ClassVar[bool] = True
     releases: ClassVar[Literal["before"]] = "before"
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 
 from chaoskit.errors import usage
+from chaoskit.guards import sidecar
 from chaoskit.guards.context import GuardContext, StandaloneContext, say
+from chaoskit.guards.launcher_gaps import gaps
 from chaoskit.guards.profile import load_profile
 from chaoskit.model import Guard
 
@@ -17,8 +19,8 @@ def install(profile: str = "", *, guards: Sequence[Guard] = (), context: GuardCo
 
     Call it once, on the main thread, before ``init_process_group``. Variables of the profile that are read
     when a process group forms are set where they are unset; those that Python or torch read earlier are
-    named on stderr instead, as they must come from the launcher. Guards that live in the launcher are
-    named too. Raises InvalidInput where the profile is unknown or not readable.
+    named on stderr instead, as they must come from the launcher, and so are the rules of the profile that
+    this launcher does not follow. Raises InvalidInput where the profile is unknown or not readable.
     """
     if not profile and not guards:
         raise usage(
@@ -28,18 +30,23 @@ def install(profile: str = "", *, guards: Sequence[Guard] = (), context: GuardCo
     rank = context or StandaloneContext()
     if loaded is not None:
         _set_environment(loaded.env, rank)
+        me = sidecar.identity(os.environ)
+        if me.rank == 0 and me.world_size > 1:
+            for line in gaps(loaded, os.environ, kept=sidecar.has_keeper()):
+                say(line)
     arm([*(loaded.guards if loaded else ()), *guards], rank)
 
 
 def arm(guards: Sequence[Guard], rank: GuardContext) -> None:
-    """Arm those of ``guards`` that live in the rank and have an effect on its backend; announce each."""
+    """Arm those of ``guards`` that have an effect on the rank's backend and live in the rank, or beside it
+    where it has a keeper; announce each."""
     for guard in guards:
-        if guard.lives_in != "rank":
+        if guard.lives_in not in ("rank", "sidecar"):
             continue
-        if rank.backend and rank.backend not in guard.backends:
-            rank.armed(guard.name, (), applicable=False)
-            continue
-        rank.armed(guard.name, guard.arm(rank))  # type: ignore[attr-defined]  # family.check requires it
+        effective: tuple[str, ...] | None = None
+        if not rank.backend or rank.backend in guard.backends:
+            effective = guard.arm(rank)  # type: ignore[attr-defined]  # family.check requires it
+        rank.armed(guard.name, effective or (), applicable=effective is not None)
 
 
 def _set_environment(env: tuple[tuple[str, str], ...], rank: GuardContext) -> None:

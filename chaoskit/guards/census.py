@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
-from urllib.parse import urlparse
 
 from chaoskit.guards import interfaces, torch_hooks, uncaught
 from chaoskit.guards.context import GuardContext, say
+from chaoskit.guards.early_store import Place, open_store, place_of
 from chaoskit.guards.roll import Entry, conflict, missing, myself
 from chaoskit.model import Guard
 
@@ -69,16 +69,6 @@ class Census(Guard):
         return (f"wait={self.wait_s:g}s",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the store is. ``store`` is set where the script brought its own."""
-
-    host: str = ""
-    port: int = 0
-    hosted_here: bool = False
-    store: Store | None = None
-
-
 class _Taker:
     """Takes the roll in one process."""
 
@@ -114,7 +104,7 @@ class _Taker:
     def after_init(self, given: dict[str, Any], error: BaseException | None) -> None:
         self._open = None
 
-    def _take(self, entry: Entry, place: _Place, until: float) -> None:
+    def _take(self, entry: Entry, place: Place, until: float) -> None:
         if (not place.host and place.store is None) or entry.world_size == 1:
             if self._own:
                 self._fire(self._own)
@@ -130,13 +120,13 @@ class _Taker:
         if problem:
             self._fire(problem)
 
-    def _store(self, entry: Entry, place: _Place, until: float) -> Store:
+    def _store(self, entry: Entry, place: Place, until: float) -> Store:
         if place.store is not None:
             return place.store
         if not place.hosted_here:
             self._reach(place, until)
         try:
-            return _tcp_store(place, until, serve=place.hosted_here)
+            return _open(place, until, serve=place.hosted_here)
         except RuntimeError as error:  # DistNetworkError
             taken = "EADDRINUSE" in str(error) or "in use" in str(error)
             if not (place.hosted_here and taken):
@@ -144,14 +134,14 @@ class _Taker:
                 self._fire(
                     f"cannot {does} the store at {place.host}:{place.port} ({_short(error)})", _ADDRESS_HINT
                 )
-        other = _within(min(1.0, self._wait_s * 0.25), lambda: _tcp_store(place, until, serve=False))
+        other = _within(min(1.0, self._wait_s * 0.25), lambda: _open(place, until, serve=False))
         if other is None:
             where = f"MASTER_PORT {place.port} is taken on {socket.gethostname()}"
             hint = "end that program or choose a free port"
             self._fire(f"{where} by another program", hint, local=True)
         return other  # another process claims rank 0: sign its roll, so that everybody learns it
 
-    def _reach(self, place: _Place, until: float) -> None:
+    def _reach(self, place: Place, until: float) -> None:
         """Wait until something listens at the store's address."""
         pause, begun = 0.02, time.monotonic()
         unresolved_until = until - _OWN_TROUBLE_SHARE * self._wait_s
@@ -268,7 +258,7 @@ class _Roll:
         return self._store.compare_set("verdict", "", problem).decode()
 
 
-def _read_environment(given: dict[str, Any], method: str) -> tuple[Entry, _Place]:
+def _read_environment(given: dict[str, Any], method: str) -> tuple[Entry, Place]:
     """Return who this process is and where the store is; what is missing becomes the entry's trouble."""
     problems: list[str] = []
 
@@ -282,37 +272,16 @@ def _read_environment(given: dict[str, Any], method: str) -> tuple[Entry, _Place
         return int(text)
 
     rank, world_size = read("RANK", given.get("rank", -1)), read("WORLD_SIZE", given.get("world_size", -1))
-    store = given.get("store")
-    host, port = "", 0
-    if store is None and method.startswith("tcp://"):
-        url = urlparse(method)
-        host, port = url.hostname or "", url.port or 0
-    elif store is None:
-        host = os.environ.get("MASTER_ADDR", "")
-        port = read("MASTER_PORT", None)
-        if not host:
+    if given.get("store") is None and not method.startswith("tcp://"):
+        read("MASTER_PORT", None)
+        if not os.environ.get("MASTER_ADDR"):
             problems.append("MASTER_ADDR is not set")
     problems += interfaces.problems(str(given.get("backend") or ""))
-    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and method.startswith("env://")
-    place = _Place(host if port >= 0 else "", port, hosted_here=rank == 0 and not agent, store=store)
-    return myself(rank, world_size, ", ".join(problems)), place
+    return myself(rank, world_size, ", ".join(problems)), place_of(given)
 
 
-def _tcp_store(place: _Place, until: float, *, serve: bool) -> TCPStore:
-    """Open the store as torch's rendezvous does, but without waiting for the other ranks. Rank 0's server
-    is shared with the one that torch opens next on the same port (multi_tenant)."""
-    from torch._C._distributed_c10d import TCPStore
-
-    return TCPStore(
-        place.host,
-        place.port,
-        None,
-        serve,
-        timedelta(seconds=max(0.1, until - time.monotonic())),
-        wait_for_workers=False,
-        multi_tenant=serve,
-        use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
-    )
+def _open(place: Place, until: float, *, serve: bool) -> TCPStore:
+    return open_store(place.host, place.port, until - time.monotonic(), serve=serve)
 
 
 def _within(seconds: float, get: Callable[[], TCPStore]) -> TCPStore | None:

@@ -100,6 +100,10 @@ class Comparison:
         heard = set(state.values(index)) | state.gone
         return Dispute(group, index, complete=heard >= set(state.members))
 
+    def odd(self, dispute: Dispute) -> tuple[int, ...]:
+        """Nobody is wrong beyond doubt: the rank that differs may only follow one that skipped earlier."""
+        return ()
+
     def describe(self, dispute: Dispute) -> str:
         """Say who differs, in one line: the ranks that the majority does not agree with come first."""
         values = self._groups[dispute.group].values(dispute.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaoskit.model import Guard
 from chaoskit.registry import Registry
 
-ENTRY = {"rank": "arm", "launcher": "policy", "sidecar": "", "scheduler": ""}
+ENTRY = {"rank": "arm", "launcher": "policy", "sidecar": "arm", "scheduler": ""}
 """The method by which a guard is put to work, by where it lives."""
 
 

@@ -24,6 +24,7 @@ BUILTIN_DIR = Path(chaoskit.profiles.__file__).parent
 _KEYS = ("name", "summary", "guards", "env")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z_][\w-]*):(?:\s+(?P<value>.*))?")
+_DECIMAL = re.compile(r"\d+\.\d+")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 
 Settings = dict[str, tuple[str, int]]
@@ -171,6 +172,8 @@ class _Reader:
                     f"{name}: {key}: {text!r} is no duration", number, "write 300s, 250ms, 5m or 1h"
                 )
                 continue
+            if isinstance(field.default, float) and type(setting) is int:
+                setting = float(setting)
             if field.default is not None and type(field.default) is not type(setting):
                 self._problem(f"{name}: {key}: expected {type(field.default).__name__}, got {text!r}", number)
                 continue
@@ -214,7 +217,9 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def _scalar(text: str) -> bool | int | str:
+def _scalar(text: str) -> bool | int | float | str:
     if text in ("true", "false"):
         return text == "true"
+    if _DECIMAL.fullmatch(text):
+        return float(text)
     return int(text) if text.isdigit() else _unquoted(text)

@@ -1,8 +1,8 @@
 """A connection from every rank to rank 0, on which ranks say what they entered and hear what does not agree.
 
 Sockets and threads of plain Python beside the job's own groups and store: whatever those wait for, this
-goes on, and at the end of the interpreter no C++ frame is left waiting. May not decide what agrees:
-Comparison does.
+goes on, and at the end of the interpreter no C++ frame is left waiting. May not decide what agrees: a
+Comparison or an Agreement does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,39 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from chaoskit.guards.comparison import Comparison, Entered, GroupKey
+from chaoskit.guards.comparison import Dispute, Entered, GroupKey
 
 Message = list[Any]
 """One line of JSON, its kind first: ``enter``, ``ask``, ``leave``, ``bye`` to the collector; ``agreed``,
 ``clean``, ``mismatch`` from it."""
+
+
+class Compares(Protocol):
+    """What the collector asks."""
+
+    def enter(self, rank: int, group: GroupKey, index: int, entered: Entered) -> None:
+        """``rank`` says this, as its number ``index`` (from 1) in ``group``."""
+
+    def leave(self, rank: int, group: GroupKey, count: int) -> None:
+        """``rank`` says nothing more in ``group``."""
+
+    def gone(self, rank: int) -> None:
+        """``rank`` vanished without leaving."""
+
+    def agreed(self, group: GroupKey) -> int:
+        """Up to which number everything in ``group`` has been compared."""
+
+    def dispute(self) -> Dispute | None:
+        """The first difference; None where there is none."""
+
+    def describe(self, dispute: Dispute) -> str:
+        """Who differs, in one line."""
+
+    def odd(self, dispute: Dispute) -> tuple[int, ...]:
+        """The ranks that are wrong beyond doubt."""
+
 
 _TICK_S = 0.02
 _MOST_WAITING = 200_000
@@ -38,21 +64,22 @@ class _Peer:
     received: bytes = b""
     asked: list[tuple[GroupKey, int]] = field(default_factory=list)
     counts: dict[GroupKey, int] | None = None  # what it entered in all, once it has left
+    left_at: float = 0.0
     clean: bool = False
 
 
 class Collector(threading.Thread):
     """Lives in rank 0. Compares what the ranks say; tells all of them of the first mismatch."""
 
-    def __init__(self, settle_s: float) -> None:
-        super().__init__(name="chaoskit collective_check collector", daemon=True)
+    def __init__(self, guard: str, settle_s: float, compares: Compares) -> None:
+        super().__init__(name=f"chaoskit {guard} collector", daemon=True)
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
         self._server = socket.create_server(("", 0), family=family, dualstack_ipv6=dual, backlog=1024)
         self._server.setblocking(False)
         self.token = secrets.token_hex(16)
         self._settle_s = settle_s
-        self._comparison = Comparison()
+        self._comparison = compares
         self._peers: dict[int, _Peer] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._server, selectors.EVENT_READ)
@@ -66,7 +93,7 @@ class Collector(threading.Thread):
 
     def run(self) -> None:
         while True:
-            for key, _ in self._selector.select(_TICK_S if self._disputed_at else 0.5):
+            for key, _ in self._selector.select(_TICK_S if self._disputed_at or self._leaving() else 0.5):
                 if key.fileobj is self._server:
                     self._accept()
                 else:
@@ -111,6 +138,7 @@ class Collector(threading.Thread):
             peer.asked.append(((name, tuple(members)), index))
         elif kind == "leave":
             peer.counts = {(name, tuple(members)): count for name, members, count in rest[0]}
+            peer.left_at = time.monotonic()
             for group, count in peer.counts.items():
                 self._comparison.leave(peer.rank, group, count)
 
@@ -129,9 +157,9 @@ class Collector(threading.Thread):
         self._disputed_at = self._disputed_at or now
         if not dispute.complete and now < self._disputed_at + self._settle_s:
             return False
-        text = self._comparison.describe(dispute)
+        text, odd = self._comparison.describe(dispute), self._comparison.odd(dispute)
         for peer in self._peers.values():
-            self._send(peer, ["mismatch", text])
+            self._send(peer, ["mismatch", text, peer.rank in odd])
         return True
 
     def _answer(self) -> None:
@@ -142,15 +170,27 @@ class Collector(threading.Thread):
                     peer.asked.remove(question)
                     self._send(peer, ["agreed", *group, index])
             if peer.counts is not None and not peer.clean:
-                peer.clean = all(
-                    self._comparison.agreed(group) >= count for group, count in peer.counts.items()
-                )
+                peer.clean = self._may_go(peer, peer.counts)
                 if peer.clean:
                     self._send(peer, ["clean"])
         if all(peer.clean for peer in self._peers.values()):
             self.idle.set()
         else:
             self.idle.clear()
+
+    def _leaving(self) -> bool:
+        return any(peer.counts is not None and not peer.clean for peer in self._peers.values())
+
+    def _may_go(self, peer: _Peer, counts: dict[GroupKey, int]) -> bool:
+        """All that ``peer`` said has been compared, and nobody is about to say more than it did.
+
+        A rank that skipped something comes to its end early: it would go as if nothing were wrong. So the
+        others are waited for, but not for long: one that saves for an hour is no reason to stay.
+        """
+        if any(self._comparison.agreed(group) < count for group, count in counts.items()):
+            return False
+        everyone = all(other.counts is not None for other in self._peers.values())
+        return everyone or time.monotonic() >= peer.left_at + self._settle_s
 
     def _send(self, peer: _Peer, message: Message) -> None:
         with contextlib.suppress(OSError):  # it is gone, or stopped: its end of the job is not ours to report
@@ -160,8 +200,8 @@ class Collector(threading.Thread):
 class Reporter(threading.Thread):
     """Lives in every rank. Sends what the rank enters, and listens."""
 
-    def __init__(self, address: tuple[str, int], token: str, rank: int, connect_s: float) -> None:
-        super().__init__(name="chaoskit collective_check", daemon=True)
+    def __init__(self, guard: str, address: tuple[str, int], token: str, rank: int, connect_s: float) -> None:
+        super().__init__(name=f"chaoskit {guard}", daemon=True)
         self._connection = socket.create_connection(address, timeout=connect_s)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.settimeout(5.0)
@@ -171,6 +211,7 @@ class Reporter(threading.Thread):
         self._received = b""
         self._questions: dict[tuple[GroupKey, int], threading.Event] = {}
         self.clean = threading.Event()
+        self.is_odd = False  # this rank is the one that is wrong
         self.mismatch = ""
         self.over = threading.Event()
         """Set when there is a mismatch, or the connection is gone."""
@@ -223,7 +264,8 @@ class Reporter(threading.Thread):
         *lines, self._received = (self._received + chunk).split(b"\n")
         for kind, *rest in map(json.loads, lines):
             if kind == "mismatch":
-                self.mismatch = rest[0]
+                text, self.is_odd = rest
+                self.mismatch = text
             elif kind == "clean":
                 self.clean.set()
             elif kind == "agreed":

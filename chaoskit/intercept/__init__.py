@@ -4,6 +4,13 @@
 whether Python or C++ (DDP's reducer, functional collectives) issues them, in any group. Both the tap that
 fires faults and the guards that protect a job are listeners.
 
+Not seen is what goes past the process group: a method called on a backend itself
+(`group._get_backend(device).allreduce(…)`), a group that a program builds with the constructors of
+ProcessGroup or ProcessGroupGloo, `torch.ops.c10d` called inside TorchScript, operators of
+`torch.ops.symm_mem` (they write into the memory of other GPUs), and RPC. On gloo a send, recv or
+reduce_scatter whose Work the program drops is seen, but never reported as ended, as torch offers nothing to
+learn it by.
+
 This package may not decide anything: it knows no fault, guard, file or clock, and imports nothing but the
 standard library and torch, so that a guard built on it can be deployed alone.
 """

@@ -9,18 +9,21 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch._C._distributed_c10d import _register_process_group, _unregister_process_group
 from torch.distributed import ProcessGroup, Work
 from torch.distributed import distributed_c10d as c10d
 
-from chaoskit.intercept import names, work
+from chaoskit.intercept import compiler, names, work
 from chaoskit.intercept.call import SAY_IF_ASYNC, Call
 from chaoskit.intercept.listeners import registry
 from chaoskit.intercept.ops import collective_methods
 
 _METHODS = collective_methods()
+# Of the calls that wait to be reported. All of them, and k buckets would cost a look at k² / 2 futures.
+_SETTLED_AT_ONCE = 3
 
 
 class Intercepted(ProcessGroup):
@@ -82,7 +85,7 @@ def _timeout_s(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
 def _override(method: str, op: str) -> Callable[..., Work | None]:
     # The hot path of everything that listens: written out, because each function that it called would cost
     # a hundredth of the budget.
-    new_call, pending = Call.__new__, work.pending
+    new_call, pending, settle = Call.__new__, work.pending, work.settle
 
     def collective(self: Intercepted, *args: Any, **kwargs: Any) -> Work | None:
         nth = next(self._counts[op])
@@ -90,7 +93,7 @@ def _override(method: str, op: str) -> Callable[..., Work | None]:
         if chain is None:
             return self._issue[method](*args, **kwargs)  # type: ignore[no-any-return]
         if pending:
-            work.settle()
+            settle(_SETTLED_AT_ONCE)
         call = new_call(Call)  # as Call.__init__ does, in a third of the time
         call.op = op
         call.method = method
@@ -118,7 +121,7 @@ def _override(method: str, op: str) -> Callable[..., Work | None]:
         opts: Any = kwargs.get("opts") if kwargs else args[-1] if args else None
         if type(opts) not in SAY_IF_ASYNC or opts.asyncOp:
             return work.Watched(issued, call)
-        # torch.distributed waits for it next; to do so here saves a Watched, which costs three waits.
+        # torch.distributed waits for it next; to do so here saves a Watched.
         try:
             issued.wait()
         except BaseException as error:
@@ -133,8 +136,21 @@ def _override(method: str, op: str) -> Callable[..., Work | None]:
     return collective
 
 
-for _method, _op in _METHODS.items():
-    setattr(Intercepted, _method, _override(_method, _op))
+COLLECTIVES = {method: _override(method, op) for method, op in _METHODS.items()}
+"""What Intercepted has in the place of each collective of ProcessGroup."""
+COLLECTIVE_CODE = COLLECTIVES["allreduce"].__code__
+"""Of all of them: a frame that runs it is a collective which the listeners see."""
+compiler.leave_out([COLLECTIVE_CODE])
+for _method, _collective in COLLECTIVES.items():
+    setattr(Intercepted, _method, _collective)
+
+# By the id of the inner group, which lives as long as its wrapper.
+_outers: "WeakValueDictionary[int, Intercepted]" = WeakValueDictionary()
+
+
+def outer_of(inner: ProcessGroup) -> Intercepted | None:
+    """The wrapper of `inner`, or None where it has none."""
+    return _outers.get(id(inner))
 
 
 def wrap(
@@ -142,6 +158,7 @@ def wrap(
 ) -> Intercepted:
     """Make the wrapper of `inner` and tell the listeners; `ranks` are global, `name` is made unique."""
     outer = Intercepted(inner, store, names.claim(name, ranks), ranks)
+    _outers[id(inner)] = outer
     # Before the backends: registering one binds it to the device of the group.
     outer.bound_device_id = inner.bound_device_id
     types = c10d.Backend.backend_type_map

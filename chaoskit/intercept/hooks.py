@@ -14,13 +14,13 @@ import torch.distributed as dist
 from torch.distributed import ProcessGroup
 from torch.distributed import distributed_c10d as c10d
 
-from chaoskit.intercept import names, out_variant
+from chaoskit.intercept import compiler, dispatched, independent, names, out_variant
 from chaoskit.intercept.group import Intercepted, take_over, wrap
 from chaoskit.intercept.listeners import registry
 
 _Function = Callable[..., Any]
 _replaced: list[tuple[_Function, _Function]] = []
-_operators: list[Any] = []
+_undo: list[Callable[[], None]] = []
 
 
 def install() -> None:
@@ -36,12 +36,19 @@ def install() -> None:
         ("_new_process_group_helper", _wrapping),
         ("init_process_group", _announcing),
         ("batch_isend_irecv", _coalescing),
+        ("_create_shrunk_process_group", _wrapping_shrunk),
     ):
-        original = getattr(c10d, name)
+        original = getattr(c10d, name, None)
+        if original is None:  # an older torch
+            continue
         replacement = make(original)
         _swap(original, replacement)
         _replaced.append((original, replacement))
-    _operators.append(out_variant.replace())
+    library = out_variant.replace()
+    if library is not None:
+        _undo.append(library._destroy)
+    _undo.append(dispatched.replace())
+    _undo.append(independent.replace())
 
 
 def uninstall() -> None:
@@ -49,10 +56,8 @@ def uninstall() -> None:
     while _replaced:
         original, replacement = _replaced.pop()
         _swap(replacement, original)
-    while _operators:
-        library = _operators.pop()
-        if library is not None:
-            library._destroy()
+    while _undo:
+        _undo.pop()()
 
 
 def is_installed() -> bool:
@@ -61,12 +66,18 @@ def is_installed() -> bool:
 
 
 def _swap(old: _Function, new: _Function) -> None:
+    compiler.leave_out([new.__code__] if isinstance(new, FunctionType) else [])
     # Modules of torch import these functions by name (device_mesh does), so each has its own reference.
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith("torch.distributed"):
             for name, value in list(vars(module).items()):
                 if value is old:
                     setattr(module, name, new)
+    # By this table torch.compile knows the functions that it has operators for.
+    functional = sys.modules.get("torch.distributed._functional_collectives")
+    operators: dict[_Function, _Function] = getattr(functional, "traceable_collective_remaps", {})
+    if old in operators:
+        operators[new] = operators.pop(old)
 
 
 def _wrapping(original: _Function) -> _Function:
@@ -92,6 +103,23 @@ def _wrapping(original: _Function) -> _Function:
         return outer, store
 
     return new_process_group_helper
+
+
+def _wrapping_shrunk(original: _Function) -> _Function:
+    # What shrink_group makes without _new_process_group_helper, before it enters the group in its tables.
+    @functools.wraps(original)
+    def create_shrunk_process_group(
+        new_backend: Any, remaining_ranks: list[int], metadata: dict[str, Any], is_default_group: bool
+    ) -> Any:
+        made = original(new_backend, remaining_ranks, metadata, is_default_group)
+        name = names.DEFAULT if is_default_group else names.user_name(made.group_desc, made.group_name)
+        outer = wrap(made, metadata["store"], name, tuple(remaining_ranks), None)
+        config = c10d._world.pg_backend_config
+        if made in config:
+            config[outer] = config.pop(made)
+        return outer
+
+    return create_shrunk_process_group
 
 
 def _announcing(original: _Function) -> _Function:

@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 import threading
+from functools import lru_cache
 from types import CodeType, FrameType
 
 import torch
@@ -61,6 +62,12 @@ def user_site(skip: tuple[str, ...] = (), depth: int = 1) -> _Site:
         if elsewhere or main is None or threading.get_ident() == main:
             return NOWHERE
         elsewhere, frame = True, sys._current_frames().get(main)
+
+
+@lru_cache(maxsize=4096)
+def is_users(path: str) -> bool:
+    """Return whether code of the file ``path`` is the user's own."""
+    return not _is_foreign(path, ())
 
 
 def _learn(code: CodeType, table: _Table, skip: tuple[str, ...]) -> dict[int, _Site] | None:

@@ -4,17 +4,18 @@ When `done` is reported:
 
 - the call is synchronous: when it ended, before it returns;
 - the caller waits on the Work, from Python or from C++ (functional collectives, DDP's constructor): when
-  wait() returns or raises, on that thread. `is_completed()` saying yes to a success counts as well;
+  wait() returns or raises, on that thread. `is_completed()` saying yes counts as well;
 - the call has no Work (monitored_barrier; synchronous calls under NCCL): when it returned or raised;
-- the caller took the future (DDP's reducer and communication hooks do, and wait for it in C++): at the first
-  collective, `settle()` or shutdown of a group after the future was done. So late, never early. A callback on
-  the future would be prompt, but it costs 4 us, runs Python on gloo's thread, and a reducer that is freed
-  joins that thread with the GIL held;
-- the caller drops the Work: never.
+- the caller took the future (DDP's reducer and communication hooks do, and wait for it in C++) or a box (an
+  operator of torch.ops.c10d was called): at one of the next collectives, `settle()` or shutdown of a group
+  after the future was done. So late, never early. A callback on the future would be prompt, but it costs
+  4 us, runs Python on gloo's thread, and a reducer that is freed joins that thread with the GIL held;
+- the caller drops the Work (DDP's Join does): in the same way, if the Work has a future; else never.
 
 Under NCCL, as everywhere in torch, waited for means enqueued on the stream, not finished on the GPU.
 """
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,13 +25,18 @@ import torch
 from torch.distributed import Work
 from torch.futures import Future
 
+from chaoskit.intercept import compiler
 from chaoskit.intercept.call import Call
 from chaoskit.intercept.listeners import registry
 
 _NO_TIMEOUT = timedelta(0)  # torch's own default of Work.wait: the timeout of the group
 
 # Calls whose future somebody else waits for. A deque, because its ends are atomic without a lock.
-pending: "deque[tuple[Future[Any], Watched]]" = deque()
+pending: "deque[tuple[Future[Any], Watched | _Unwatched]]" = deque()
+# Works that a program holds in a box only, which does not keep their Python half.
+_boxed: "set[Watched]" = set()
+# The same for those that a listener made; nobody tells when they are no longer needed.
+_boxed_finished: deque[Work] = deque(maxlen=256)
 
 
 def report(call: Call, error: BaseException | None) -> None:
@@ -39,12 +45,13 @@ def report(call: Call, error: BaseException | None) -> None:
         done(call, error)
 
 
-def settle() -> None:
+def settle(at_most: int | None = None) -> None:
     """Report the calls that have ended since, of those whose future was taken. Cheap when there are none.
 
-    Happens by itself at each collective; call it where a precise time matters, as after a backward pass.
+    Happens by itself at each collective, for a few calls; call it where a precise time matters, as after a
+    backward pass.
     """
-    for _ in range(len(pending)):
+    for _ in range(len(pending) if at_most is None else min(at_most, len(pending))):
         try:
             future, watched = pending.popleft()
         except IndexError:  # another thread settles too
@@ -78,6 +85,8 @@ class Watched(Work):
         call = self._call
         if call is not None:
             self._call = None
+            if _boxed:
+                _boxed.discard(self)
             report(call, error)
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
@@ -91,9 +100,13 @@ class Watched(Work):
 
     def is_completed(self) -> bool:
         completed = self._inner.is_completed()
-        # What a failed one raised is known only to wait().
-        if completed and self._call is not None and self._inner.is_success():
-            self.ended(None)
+        if completed and self._call is not None:
+            try:
+                self._inner.wait()  # at once; is_success() and exception() print a warning
+            except Exception as error:  # noqa: BLE001  # reported, and raised where the program waits
+                self.ended(error)
+            else:
+                self.ended(None)
         return completed
 
     def get_future(self) -> Future[Any]:
@@ -101,6 +114,35 @@ class Watched(Work):
         if self._call is not None:
             pending.append((future, self))
         return future
+
+    def boxed(self) -> torch.ScriptObject:
+        # C++ keeps what is in the box but not its Python half, without which a Watched never ends.
+        if type(self._inner) is not Work:
+            _boxed_finished.append(self._inner)
+        try:
+            self.get_future()
+        except RuntimeError:  # send, recv and reduce_scatter of gloo have none
+            if self._call is not None:
+                _boxed.add(self)
+            return Work.boxed(self)
+        return self._inner.boxed()
+
+    def __del__(self) -> None:
+        if self._call is not None:
+            with contextlib.suppress(Exception):  # it has no future, or the interpreter ends
+                pending.append((self._inner.get_future(), _Unwatched(self._call)))
+
+
+class _Unwatched:
+    """Stands in the pending calls for a Watched that nobody holds."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def ended(self, error: BaseException | None) -> None:
+        report(self._call, error)
 
 
 def _forwarder(name: str) -> Callable[..., Any]:
@@ -158,3 +200,6 @@ def finished(call: Call) -> Work:
     """
     first = call.args[0] if call.args else call.tensors
     return _Finished(list(first) if isinstance(first, (list, tuple)) else [first])
+
+
+compiler.leave_out([*compiler.methods_of(Watched), *compiler.methods_of(_Finished)])

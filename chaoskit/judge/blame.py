@@ -11,16 +11,18 @@ from collections.abc import Callable
 
 from chaoskit.history import History
 from chaoskit.judge.job import Job
-from chaoskit.judge.rules import absent, configuration, divergence, first_end, teardown, wrong_result
+from chaoskit.judge.rules import absent, configuration, divergence, first_end, replica, teardown, wrong_result
 from chaoskit.model import Blame, Kind
 
 ORDER: tuple[Callable[[Job], Blame | None], ...] = (
     configuration.find,  # the ranks disagree about who they are: all else follows
     teardown.find,  # the work was done everywhere: nobody's collective is to blame
+    replica.guarded,  # a guard ended the job because the ranks' states differ
     divergence.unfinished,  # two ranks sit in different operations: deaths then are consequences
     first_end.find,  # the first rank that ended, or froze, by its own doing
     absent.find,  # alive and not where the others wait
     divergence.silent,  # everything completed, but not with the same thing
+    replica.find,  # everything completed, but the ranks do not hold the same state
     wrong_result.find,
 )
 

@@ -10,6 +10,7 @@ import signal
 
 from chaoskit.history import (
     Completed,
+    DeadlineReached,
     Ended,
     Entered,
     GuardArmed,
@@ -21,8 +22,9 @@ from chaoskit.history import (
     RunDelay,
 )
 from chaoskit.judge import blame as blame_rules
+from chaoskit.judge import clocks, program, replicas, stragglers
 from chaoskit.judge import outcome as outcomes
-from chaoskit.judge.job import Job, RankView, names, started_at
+from chaoskit.judge.job import Job, RankView, names, settled, started_at
 from chaoskit.model import (
     Blame,
     Contract,
@@ -39,6 +41,7 @@ from chaoskit.profiles import variables
 
 def judge(plan: Plan, history: History) -> Verdict:
     """Return the verdict of one arm."""
+    history, clock_notes = _prepared(plan, history)
     found = outcomes.find(plan, history)
     job = Job.of(history)
     blame = (
@@ -58,6 +61,9 @@ def judge(plan: Plan, history: History) -> Verdict:
     )
     status, reason = _status(found, blame, doubt, breaches)
     culprit_ranks = {c.id for c in blame.culprits}
+    well = found.outcome is Outcome.COMPLETED
+    slow = stragglers.find(history, job) if well else stragglers.Stragglers()
+    compared = replicas.compare(job).note if well else ""
     return Verdict(
         scenario=plan.scenario,
         arm=plan.arm,
@@ -82,12 +88,22 @@ def judge(plan: Plan, history: History) -> Verdict:
         ranks=tuple(_rank_end(v, fired_at(plan, history)) for v in job.ranks),
         not_applicable=_not_applicable(plan, history),
         rerun=plan.rerun,
+        notes=tuple(filter(None, (*plan.notes, *clock_notes, compared, *slow.notes))),
+        stragglers=slow.ranks,
     )
+
+
+def _prepared(plan: Plan, history: History) -> tuple[History, tuple[str, ...]]:
+    """Return the history as the rules read it: on one clock, and with an end for each rank that has one."""
+    on_one_clock, notes = clocks.aligned(history, waits=plan.backend == "gloo")
+    return settled(on_one_clock), notes
 
 
 def _not_applicable(plan: Plan, history: History) -> tuple[str, ...]:
     """Guards that said so, and variables that the backend does not read."""
     guards = {g.guard for g in history.all(GuardArmed) if not g.applicable}
+    if plan.launcher != "forkserver":  # it keeps to rules of its own
+        guards |= {g.name for g in plan.profile.guards if g.lives_in == "launcher"}
     known = {name: variables.lookup(name).backends for name, _ in plan.profile.env}
     unread = {name for name, backends in known.items() if backends and plan.backend not in backends}
     return (*sorted(guards), *sorted(unread))
@@ -167,6 +183,8 @@ def _exits(contract: Contract, job: Job) -> list[str]:
     lines = []
     codes = {v.rank: v.exit_code for v in job.ranks if not v.alive_at_deadline}
     nonzero = any(code != 0 for code in codes.values())
+    if job.launcher is not None and job.launcher.by == "":  # its exit code is the job's
+        nonzero = job.launcher.exit_code != 0
     if contract.exit == "nonzero" and not nonzero:
         lines.append("the job did not end nonzero")
     if contract.exit == "zero" and (nonzero or len(codes) < len(job.ranks)):
@@ -202,6 +220,7 @@ def worth_another_try(plan: Plan, history: History, verdict: Verdict) -> bool:
     contract = plan.contract if verdict.status is Status.FAIL else plan.hardened_contract
     if verdict.status is not Status.FAIL and not verdict.bites:
         return False
+    history, _ = _prepared(plan, history)
     job = Job.of(history)
     found = outcomes.find(plan, history)
     on_time = breached(contract, plan, history, job, found, blame_rules.find(history), latency=0.0)
@@ -216,18 +235,20 @@ def _doubt(plan: Plan, history: History, job: Job, outcome: Outcome | None) -> s
     if outcome is Outcome.NOT_INJECTED:
         return ""
     return (
-        _cut_short(plan, job)
+        _cut_short(plan, history, job)
         or _unproved(plan, history)
         or _unordered(plan, history, job)
         or _not_in_effect(plan, history, job)
-        or _teardown(job, outcome)
+        or _teardown(plan, job, outcome)
     )
 
 
-def _cut_short(plan: Plan, job: Job) -> str:
+def _cut_short(plan: Plan, history: History, job: Job) -> str:
     """Ranks that the user's own limit ended before the bound was over might still have kept it."""
     if plan.timeout_s is None or not any(v.alive_at_deadline for v in job.ranks):
         return ""
+    if any(d.final and outcomes.still_over_s(plan, history, d) > 0.0 for d in history.all(DeadlineReached)):
+        return ""  # not a bound decides, but for how long nothing has moved (see judge/hang.py)
     if plan.bound_s is not None and plan.deadline_s > plan.bound_s:
         return ""
     bound = f" before its bound of {plan.bound_s:.3g} s" if plan.bound_s is not None else ""
@@ -271,7 +292,13 @@ def _absent(history: History, entered: dict[int, Entered], target: int) -> bool:
 
 
 def _unordered(plan: Plan, history: History, job: Job) -> str:
-    """A death by a signal that neither the plan, a guard of the profile nor torch itself sends."""
+    """A death by a signal that neither the plan, a guard of the profile nor torch itself sends.
+
+    A program that is watched as it is may die of its own doing; to complete it may not, so nothing is earned.
+    A launcher of the user's ends the other ranks once one is lost.
+    """
+    if program.is_watched(plan):
+        return ""
     ordered = {
         slot
         for injection in plan.injections
@@ -283,17 +310,18 @@ def _unordered(plan: Plan, history: History, job: Job) -> str:
         code = view.exit_code
         if code is None or code >= 0 or not view.ended_itself or code == -signal.SIGABRT:
             continue
-        if view.slot in ordered or code in guard_codes:
+        if view.slot in ordered or code in guard_codes or job.ended_by_launcher(view):
             continue
         return f"rank {view.rank} was ended by signal {-code}, which nothing in this arm ordered"
     return ""
 
 
 def _not_in_effect(plan: Plan, history: History, job: Job) -> str:
-    """Each guard that lives in the ranks has to be shown in effect on each rank that reached init."""
+    """Each guard that lives in or beside the ranks has to be shown in effect on each that reached init."""
     armed = {(g.guard, g.slot) for g in history.all(GuardArmed)}
+    beside = "rank" if plan.launcher == "forkserver" else "sidecar"
     for guard in plan.profile.guards:
-        if guard.lives_in != "rank":
+        if guard.lives_in not in ("rank", beside):
             continue
         bare = [v.rank for v in job.ranks if v.entered and (guard.name, v.slot) not in armed]
         if bare:
@@ -301,8 +329,10 @@ def _not_in_effect(plan: Plan, history: History, job: Job) -> str:
     return ""
 
 
-def _teardown(job: Job, outcome: Outcome | None) -> str:
+def _teardown(plan: Plan, job: Job, outcome: Outcome | None) -> str:
     """An abort at exit after the work was done is torch's own; it proves nothing about a guard."""
+    if program.is_watched(plan):
+        return ""
     if outcome is Outcome.FAILED and job.ranks and all(v.finished is not None for v in job.ranks):
         return "all ranks had finished their work; the job failed at teardown only"
     return ""

@@ -6,6 +6,9 @@ its token and the same innermost line in all samples; or when no live rank moves
 an idle CPU nor an unchanged recorder decides alone: a healthy loader wait looks idle, and a
 checkpoint writes without collectives. A rank that computes is never called still: then the
 verdict is that nothing can be said, not that the job hangs.
+
+How far back nothing may have moved is the last three looks, or ``over_s``: nobody knows how long a
+user's program takes to its next operation, so there it is the time without progress he allows.
 """
 
 from __future__ import annotations
@@ -13,13 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaoskit.history import Sampled
-from chaoskit.judge.job import Job, RankView, names
+from chaoskit.judge.job import P2P, Job, RankView, names
 
 BUSY_SHARE = 0.05
 """CPU share of one core (children included) above which a rank counts as moving, whatever its stack says.
 A wait in gloo uses 0.3 %."""
 SAMPLES_MIN = 3
 """How many looks at a rank are needed before it may be called still."""
+REACH_SHARE = 0.9
+"""The looks at a rank must reach back over this share of ``over_s``: of less, too little is known."""
+SLICES = 10
+"""A rank that computes for one of so many parts of ``over_s`` has moved, though mostly idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +37,69 @@ class Stillness:
     reason: str
 
 
-def moves(view: RankView) -> bool:
+def moves(view: RankView, over_s: float = 0.0) -> bool:
     """Return whether a live rank showed progress, or might have: too few samples count as moving."""
     if view.ended is not None and view.ended.by != "supervisor":
         return False
-    samples = view.samples[-SAMPLES_MIN:]
-    if view.stopped is not None or any(s.state in "TZX" for s in samples[-1:]):
+    if view.stopped is not None or any(s.state in "TZX" for s in view.samples[-1:]):
         return False
-    if any(s.allowance_s > 0 for s in samples[-1:]):
+    samples = _window(view.samples, over_s)
+    if any(s.allowance_s > 0 for s in samples):
         return True
-    if len(samples) < SAMPLES_MIN:
+    if len(samples) < SAMPLES_MIN or samples[-1].t_s - samples[0].t_s < REACH_SHARE * over_s:
         return True
     if len({s.token for s in samples}) > 1:
         return True
-    share = (samples[-1].cpu_s - samples[0].cpu_s) / max(1e-3, samples[-1].t_s - samples[0].t_s)
-    if share > BUSY_SHARE:
-        return True  # it computes: one long native call cannot be told from a loop without end
+    if _computes(samples, over_s):
+        return True  # one long native call cannot be told from a loop without end
     if view.waiting is not None:
-        return False  # retries inside an operation (a name that does not resolve) are no progress
-    return _runs(samples, share)
+        # Retries while the group forms (a name that does not resolve) are no progress. Of other operations
+        # the newest may be one that nobody waits for, while the script writes a checkpoint.
+        return view.waiting.op != "init" and _does_io(samples)
+    return _does_io(samples) or _runs(samples)
 
 
-def _runs(samples: tuple[Sampled, ...], share: float) -> bool:
-    """Does an idle-looking rank outside any operation, with nothing new recorded, move all the same?"""
-    if len({s.io_bytes for s in samples}) > 1:
+def _does_io(samples: tuple[Sampled, ...]) -> bool:
+    return len({s.io_bytes for s in samples}) > 1
+
+
+def _window(samples: tuple[Sampled, ...], over_s: float) -> tuple[Sampled, ...]:
+    """The looks that reach back over ``over_s`` from the newest, and no fewer than SAMPLES_MIN."""
+    before = [i for i, s in enumerate(samples) if s.t_s <= samples[-1].t_s - over_s]
+    first = before[-1] if before else 0
+    return samples[min(first, max(0, len(samples) - SAMPLES_MIN)) :]
+
+
+def _computes(samples: tuple[Sampled, ...], over_s: float) -> bool:
+    """Did the rank use the CPU in any part of the window that is long enough to tell, or just now?"""
+    last = samples[-SAMPLES_MIN:]
+    if _share(last[0], last[-1]) > BUSY_SHARE:
         return True
+    end = 0
+    for start, first in enumerate(samples):
+        end = max(end, start + SAMPLES_MIN - 1)
+        while end < len(samples) and samples[end].t_s - first.t_s < over_s / SLICES:
+            end += 1
+        if end < len(samples) and _share(first, samples[end]) > BUSY_SHARE:
+            return True
+    return False
+
+
+def _share(first: Sampled, last: Sampled) -> float:
+    return (last.cpu_s - first.cpu_s) / max(1e-3, last.t_s - first.t_s)
+
+
+def _runs(samples: tuple[Sampled, ...]) -> bool:
+    """Does an idle-looking rank outside any operation, with nothing new recorded, move all the same?"""
     if samples[0].switches >= 0 and len({s.switches for s in samples}) == 1:
         return False  # its main thread was not scheduled once
-    return share > 0.0 and len({s.line for s in samples if s.line}) > 1
+    return samples[-1].cpu_s > samples[0].cpu_s and len({s.line for s in samples if s.line}) > 1
 
 
-def judge(job: Job) -> Stillness:
-    """Return whether the ranks alive at the deadline hang."""
+def judge(job: Job, over_s: float = 0.0) -> Stillness:
+    """Return whether the ranks alive at the deadline hang: did not move over ``over_s`` (see above)."""
     live = [v for v in job.ranks if v.alive_at_deadline]
-    moving = [v for v in live if moves(v)]
+    moving = [v for v in live if moves(v, over_s)]
     if not moving:
         return Stillness(True, _still_reason(live))
     for view in live:
@@ -80,12 +116,17 @@ def judge(job: Job) -> Stillness:
 
 
 def _needed(job: Job, view: RankView) -> list[RankView]:
-    """Return the members that ``view`` waits for: those that have not entered its operation."""
+    """Return the members that ``view`` waits for: those that have not entered its operation.
+
+    Of a send or recv it is not recorded who the peer is: it may be anybody.
+    """
     op = view.waiting
     if op is None:
         return []
     members = op.members or tuple(v.rank for v in job.ranks)
     others = [v for v in job.ranks if v.rank in members and v.slot != view.slot]
+    if op.op in P2P:
+        return others
     return [
         v
         for v in others

@@ -6,8 +6,10 @@ opinion of its own about who did what.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from chaoskit.history import (
     Completed,
@@ -20,9 +22,13 @@ from chaoskit.history import (
     GuardFired,
     History,
     Identity,
+    LauncherEnded,
+    LauncherStarted,
     Lost,
     OpFailed,
     Raised,
+    Reaped,
+    Replicated,
     Reported,
     Sampled,
     Signalled,
@@ -32,6 +38,8 @@ from chaoskit.history import (
 
 P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 """Operations that differ between ranks by nature."""
+LAUNCHER_GRACE_S = 5.0
+"""A launcher's SIGKILL follows its SIGTERM after at least that long (torchrun: 30 s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +55,21 @@ class RankView:
     raised: Raised | None
     armed: tuple[GuardArmed, ...]
     fired: GuardFired | None
-    signalled: Signalled | None
+    signals: tuple[Signalled, ...]  # of the launcher, or passed on by the rank's keeper
     ended: Ended | None
     stopped: Stopped | None  # the last stop it did not come out of
     finished: Finished | None
     reported: Reported | None
+    replicated: tuple[Replicated, ...]
     samples: tuple[Sampled, ...]  # up to the deadline
+    stack: tuple[str, ...]  # the newest one, innermost first; that is after the deadline
     last_site: str  # the user's line in the newest sample, those after the deadline included
     outlived: bool  # alive when the deadline came, whatever ended it then
     lost: int
+
+    @property
+    def signalled(self) -> Signalled | None:
+        return self.signals[0] if self.signals else None
 
     @property
     def last(self) -> Entered | None:
@@ -77,6 +91,14 @@ class RankView:
     @property
     def alive_at_deadline(self) -> bool:
         return self.ended is None or self.outlived or self.ended.by == "supervisor"
+
+    @property
+    def work_done(self) -> bool:
+        """The script is at its end, or was seen in the call with which it gives up its process group."""
+        if self.finished is not None:
+            return True
+        leaving = any(f.startswith("destroy_process_group ") for f in self.stack)
+        return leaving and self.alive_at_deadline and self.waiting is None and not self.failed
 
     @property
     def exit_code(self) -> int | None:
@@ -109,18 +131,25 @@ class RankView:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The ranks of one arm in order of slot."""
+    """The ranks of one arm in order of slot. ``external``: a launcher of the user's choice started them."""
 
     ranks: tuple[RankView, ...]
+    external: bool = False
+    launcher: LauncherEnded | None = None
 
     @classmethod
     def of(cls, history: History) -> Job:
+        history = settled(history)
         by_slot: dict[int, list[Event]] = {slot: [] for slot in history.slots}
         for event in history.events:
             if event.slot in by_slot:
                 by_slot[event.slot].append(event)
         final = next((d.t_s for d in history.all(DeadlineReached) if d.final), float("inf"))
-        return cls(tuple(_view(slot, events, final) for slot, events in by_slot.items()))
+        ranks = tuple(_view(slot, events, final) for slot, events in by_slot.items())
+        external = bool(history.all(LauncherStarted)) or any(
+            v.identity is not None and v.identity.launcher == "torchrun" for v in ranks
+        )
+        return cls(ranks, external, next(iter(history.all(LauncherEnded)), None))
 
     def view(self, slot: int) -> RankView:
         return next(v for v in self.ranks if v.slot == slot)
@@ -129,16 +158,56 @@ class Job:
         """Return the processes that claim ``rank`` (two, where a rank is duplicated)."""
         return tuple(v for v in self.ranks if v.rank == rank)
 
+    def ended_by_launcher(self, view: RankView) -> bool:
+        """Did this rank die of the signals with which its launcher ends a job that has lost a rank?
+
+        A launcher of chaoskit's own says so in the history; for one of the user's the order tells. A death by
+        SIGKILL may be reported late, while its memory is torn down, so there the others have to be long gone.
+        """
+        ended = view.ended
+        if ended is None or self.told_from_outside(view):
+            return False
+        if ended.by == "launcher":
+            return True
+        if any(s.signal == -ended.exit_code and s.t_s <= ended.t_s for s in view.signals):
+            return True
+        after_s = {-signal.SIGTERM: 0.0, -signal.SIGKILL: LAUNCHER_GRACE_S}.get(ended.exit_code)
+        return self.external and after_s is not None and self.lost_before(view, ended.t_s - after_s)
+
+    def told_from_outside(self, view: RankView) -> bool:
+        """Was this rank, under a launcher of the user's, told to end before the job had lost any?
+
+        A keeper cannot see who sends a signal. Without a lost rank a launcher has no reason of its own.
+        """
+        told = view.signalled
+        return (
+            self.external
+            and told is not None
+            and told.guard == "launcher"
+            and not self.lost_before(view, told.t_s)
+        )
+
+    def lost_before(self, view: RankView, t_s: float) -> bool:
+        """Had another rank ended nonzero by then, so that a launcher had a reason to end this one?"""
+        others = (v.ended for v in self.ranks if v.slot != view.slot)
+        return any(e is not None and e.exit_code != 0 and e.t_s < t_s for e in others)
+
     @property
-    def groups(self) -> dict[str, tuple[int, ...]]:
-        """The members (ranks) of every group in which an operation was entered."""
-        everyone = tuple(sorted({v.rank for v in self.ranks}))
-        found: dict[str, tuple[int, ...]] = {}
+    def groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Name and members (ranks) of every group in which an operation was entered.
+
+        Groups without a rank in common (the rows of a device mesh) may have the same name.
+        """
+        known: dict[str, set[tuple[int, ...]]] = {}
         for view in self.ranks:
             for event in view.entered:
-                known = found.get(event.group, ())
-                found[event.group] = max(known, event.members, key=len)
-        return {group: members or everyone for group, members in found.items()}
+                known.setdefault(event.group, set()).add(event.members)
+        everyone = tuple(sorted({v.rank for v in self.ranks}))
+        return tuple(
+            (group, members)
+            for group, found in known.items()
+            for members in sorted(found - {()}) or [everyone]
+        )
 
 
 def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
@@ -160,16 +229,32 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         raised=raised,
         armed=tuple(e for e in events if isinstance(e, GuardArmed)),
         fired=next((e for e in events if isinstance(e, GuardFired)), None),
-        signalled=next((e for e in events if isinstance(e, Signalled)), None),
+        signals=tuple(e for e in events if isinstance(e, Signalled) and e.t_s <= deadline),
         ended=ended,
         stopped=stop if isinstance(stop, Stopped) and stop.stopped else None,
         finished=next((e for e in events if isinstance(e, Finished)), None),
         reported=next((e for e in reversed(events) if isinstance(e, Reported)), None),
+        replicated=tuple(e for e in events if isinstance(e, Replicated)),
         samples=tuple(s for s in samples if s.t_s <= deadline),
+        stack=next((s.stack for s in reversed(samples) if s.stack), ()),
         last_site=next((s.site for s in reversed(samples) if s.site), ""),
         outlived=ended is not None and ended.t_s > deadline,
         lost=sum(e.count + e.torn for e in events if isinstance(e, Lost)),
     )
+
+
+def settled(history: History) -> History:
+    """Return the history with an end for each rank whose end nobody saw but who reaped it."""
+    ended = {e.slot for e in history.all(Ended)}
+    slot_of = {e.pid: e.slot for e in history.events if isinstance(e, (Started, Identity))}
+    over = min((d.t_s for d in history.all(DeadlineReached) if d.final), default=float("inf"))
+    found: dict[int, Ended] = {}
+    for event in history.all(Reaped):
+        slot = slot_of.get(event.pid, -1)
+        if slot >= 0 and slot not in ended:
+            by: Literal["", "supervisor"] = "supervisor" if event.t_s > over else ""
+            found.setdefault(slot, Ended(event.t_s, slot, event.exit_code, by))
+    return History.of((*history.events, *found.values())) if found else history
 
 
 def started_at(history: History) -> float:

@@ -12,13 +12,16 @@ from chaoskit.history import (
     Interrupted,
     Malfunction,
     Started,
+    Stepped,
 )
-from chaoskit.judge import hang
-from chaoskit.judge.job import Job, RankView, names
+from chaoskit.judge import hang, program, replicas
+from chaoskit.judge.job import Job, RankView, names, settled
 from chaoskit.model import ALL_RANKS, Injection, Outcome, Plan
 
 RESULT_TOLERANCE = 1e-4
 """Relative: float32 sums in another order differ by less, a shifted operation by far more."""
+LAUNCHER_END_S = 10.0
+"""How long a launcher may take to end after its last rank, on a loaded machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,10 @@ def find(plan: Plan, history: History) -> Found:
         return Found(None, event.message, unjudgeable=event.message)
     if history.all(Interrupted):
         return Found(None, "interrupted", unjudgeable="interrupted before the arm ended")
+    history = settled(history)
     job = Job.of(history)
+    if why := program.unlike_the_plan(plan, history, job):
+        return Found(None, why, unjudgeable=why)
     if not job.ranks:
         return Found(None, "no rank was started", unjudgeable="no rank was started")
     unended = [v for v in job.ranks if v.ended is None]
@@ -49,8 +55,10 @@ def find(plan: Plan, history: History) -> Found:
     if missing and not _healthy_job_failed(plan, job):
         return Found(Outcome.NOT_INJECTED, missing)
     if any(v.alive_at_deadline for v in job.ranks):
-        return _at_deadline(job, history)
-    return _ended(plan, job)
+        return _at_deadline(plan, job, history)
+    if why := program.independent(plan, job):
+        return Found(None, why, unjudgeable=why)
+    return _ended(plan, job, history)
 
 
 def _damage(plan: Plan, history: History, job: Job) -> str:
@@ -101,8 +109,13 @@ def not_fired(plan: Plan, history: History) -> str:
         _, rank, event = min(said, key=lambda entry: entry[0])
         what = " ".join(event.message.split())[:160]
         lines.append(f"before that, rank {rank}: {what or 'an error without a message'}")
-    reach = "; ".join(_reach(v, targets(plan, plan.injections[0])) for v in job.ranks if v.last is not None)
-    return f"{'; '.join(lines)}; furthest: {reach or 'no operation entered'}"
+    steps = {e.slot: e.step for e in history.all(Stepped)}
+    aimed = targets(plan, plan.injections[0])
+    seen = [v for v in job.ranks if v.last is not None or v.slot in steps]
+    reach = "; ".join(_reach(v, v.slot in aimed, steps.get(v.slot, 0)) for v in seen)
+    if not reach:
+        reach = "no operation entered" if plan.workload.is_built_in else "never called init_process_group"
+    return f"{'; '.join(lines)}; furthest: {reach}"
 
 
 def _rank_set(injection: Injection) -> str:
@@ -110,43 +123,62 @@ def _rank_set(injection: Injection) -> str:
     return "all ranks" if wanted == ALL_RANKS else names(wanted)
 
 
-def _reach(view: RankView, aimed: tuple[int, ...]) -> str:
+def _reach(view: RankView, aimed: bool, steps: int) -> str:
+    """``steps``: optimizer steps that were done; the operations entered after it are of the next."""
+    step = max(steps, view.last.step if view.last is not None else 0)
+    if not aimed:
+        return f"rank {view.rank} step {step}"
     counts: dict[str, int] = {}
     for event in view.entered:
-        counts[event.op] = max(counts.get(event.op, 0), event.nth)
+        name = event.op if event.group == "default" else f"{event.op} of {event.group}"
+        counts[name] = max(counts.get(name, 0), event.nth)
     listed = ", ".join(f"{op} {n}" for op, n in sorted(counts.items()))
-    step = view.entered[-1].step
-    return (
-        f"rank {view.rank} step {step} ({listed})" if view.slot in aimed else f"rank {view.rank} step {step}"
-    )
+    return f"rank {view.rank} step {step} ({listed or 'no operation'})"
 
 
-def _at_deadline(job: Job, history: History) -> Found:
+def _at_deadline(plan: Plan, job: Job, history: History) -> Found:
     live = [v for v in job.ranks if v.alive_at_deadline]
-    if not any(d.final for d in history.all(DeadlineReached)):
+    final = next((d for d in history.all(DeadlineReached) if d.final), None)
+    if final is None:
         why = "ranks were ended before the deadline"
         return Found(None, why, unjudgeable=why)
-    stillness = hang.judge(job)
+    stillness = hang.judge(job, still_over_s(plan, history, final))
     if not stillness.hung:
         return Found(Outcome.OVERDUE, stillness.reason, unjudgeable=f"overdue: {stillness.reason}")
-    if all(v.finished is not None for v in live):
+    if all(v.work_done for v in live):
         return Found(
             Outcome.HUNG, f"{names([v.rank for v in live])} hung in teardown after the work was done"
         )
     return Found(Outcome.HUNG, stillness.reason)
 
 
-def _ended(plan: Plan, job: Job) -> Found:
+def still_over_s(plan: Plan, history: History, final: DeadlineReached) -> float:
+    """Return how long nothing may have moved for a hang. A user's program may rest for as long as he allows,
+    until the last fault has fired."""
+    if final.over_s > 0.0 or plan.stall_s is None:
+        return final.over_s
+    fired = {e.index for e in history.all(Injected)}
+    return plan.stall_s if len(fired) < len(plan.injections) or not plan.injections else 0.0
+
+
+def _ended(plan: Plan, job: Job, history: History) -> Found:
     wrong = [v for v in job.ranks if v.exit_code == 0 and is_wrong(plan, v)]
     if wrong:
         values = ", ".join(f"rank {v.rank}: {v.reported.value:g}" for v in wrong if v.reported)
         said = f"{names([v.rank for v in wrong])} ended 0 with a wrong result"
         return Found(Outcome.CORRUPTED, f"{said} ({values}; right: {plan.expected_result:g})")
     bad = [v for v in job.ranks if v.exit_code != 0]
+    if job.launcher is not None and (found := _launcher_ended(job, bad)):
+        return found
     if bad:
         return Found(Outcome.FAILED, f"all ranks ended, {names([v.rank for v in bad])} nonzero")
+    compared = replicas.compare(job)
+    if compared.difference is not None:
+        odd = names(compared.difference.odd)
+        said = f"all ranks ended 0, but the replicas differ {compared.difference.when} ({odd})"
+        return Found(Outcome.CORRUPTED, said)
     undone = [v for v in job.ranks if v.finished is None]
-    if undone:
+    if undone and not program.left_alike(plan, history, job):
         return Found(
             Outcome.MASKED, f"all ranks ended 0, but {names([v.rank for v in undone])} did not finish"
         )
@@ -155,8 +187,36 @@ def _ended(plan: Plan, job: Job) -> Found:
         return Found(
             Outcome.MASKED, f"all ranks ended 0, but {names([v.rank for v in unreported])} gave no result"
         )
-    checked = "result right" if plan.expected_result is not None else "result: unchecked"
-    return Found(Outcome.COMPLETED, f"all ranks ended 0, {checked}")
+    return Found(
+        Outcome.COMPLETED, f"all ranks ended 0, {_checked(plan, compared)}", unjudgeable=compared.doubt
+    )
+
+
+def _launcher_ended(job: Job, bad: list[RankView]) -> Found | None:
+    """What the launcher made of the ends of its ranks: its exit code is the job's."""
+    assert job.launcher is not None
+    said = program.last_line(job.launcher.said)
+    if job.launcher.by == "supervisor":
+        why = "all ranks ended, but their launcher did not"
+        waited_s = job.launcher.t_s - max(v.ended.t_s for v in job.ranks if v.ended is not None)
+        hung = waited_s > LAUNCHER_END_S
+        return Found(Outcome.HUNG if hung else Outcome.OVERDUE, why, unjudgeable="" if hung else why)
+    if bad and job.launcher.exit_code == 0:
+        ranks = names([v.rank for v in bad])
+        return Found(Outcome.MASKED, f"the launcher ended 0, though {ranks} ended nonzero")
+    if not bad and job.launcher.exit_code != 0:
+        return Found(
+            Outcome.FAILED, f"all ranks ended 0, but the launcher with {job.launcher.exit_code}{said}"
+        )
+    return None
+
+
+def _checked(plan: Plan, compared: replicas.Comparison) -> str:
+    if plan.expected_result is not None:
+        return "result right"
+    if compared.checks:
+        return f"replicas equal at {compared.checks} check{'s' if compared.checks > 1 else ''}"
+    return "result: unchecked"
 
 
 def is_wrong(plan: Plan, view: RankView) -> bool:

@@ -30,6 +30,8 @@ from chaoskit.launchers import kernel, server_main, sweep
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.running import RunningArm
 from chaoskit.launchers.start import WardenStart
+from chaoskit.model import Plan
+from chaoskit.rank.program import SCRATCH_VARIABLE
 
 Env = tuple[tuple[str, str], ...]
 PRELOAD: Final = (
@@ -64,10 +66,13 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class ServerPool:
-    """The servers of one run. Use as a context manager; nothing stays after :meth:`close`."""
+    """The servers of one run. Use as a context manager; nothing stays after :meth:`close`.
 
-    def __init__(self, preload: tuple[str, ...] = PRELOAD) -> None:
+    ``keep_all``: the ranks get the caller's variables of torch and its backends too (nothing is compared)."""
+
+    def __init__(self, preload: tuple[str, ...] = PRELOAD, keep_all: bool = False) -> None:
         self._preload = preload
+        self._keep_all = keep_all
         self._servers: dict[Env, Server] = {}
 
     def server(self, env: Env = ()) -> Server:
@@ -83,8 +88,20 @@ class ServerPool:
                 raise LaunchFailed(f"the fork server has ended: {server.log() or 'it left no word'}")
             if server is not None:
                 server.close()
-            server = self._servers[key] = Server(key, self._preload)
+            server = self._servers[key] = Server(key, self._preload, self._given())
         return server
+
+    def launcher_environment(self, plan: Plan, arm_dir: Path) -> Env:
+        """Return all that a launcher of the user's is started with."""
+        environment = {**self._given(), **dict(plan.profile.env)}
+        environment[SCRATCH_VARIABLE] = str(arm_dir / "scratch")
+        # The programs that belong to this interpreter (torchrun, …) come before others of the same name.
+        beside = os.path.dirname(sys.executable)
+        environment["PATH"] = os.pathsep.join(filter(None, (beside, environment.get("PATH", ""))))
+        return tuple(sorted(environment.items()))
+
+    def _given(self) -> dict[str, str]:
+        return dict(os.environ) if self._keep_all else inherited(os.environ)
 
     def give_up_loading(self) -> None:
         """End the servers that are still loading, and with it all waiting for them. For a signal handler."""
@@ -107,7 +124,10 @@ class ServerPool:
 class Server:
     """One fork server. Threads may share it; only the main thread may make one."""
 
-    def __init__(self, env: Env, preload: tuple[str, ...] = PRELOAD) -> None:
+    def __init__(
+        self, env: Env, preload: tuple[str, ...] = PRELOAD, given: Mapping[str, str] | None = None
+    ) -> None:
+        given = inherited(os.environ) if given is None else given
         if threading.current_thread() is not threading.main_thread():
             raise LaunchFailed(
                 "a fork server ends with the thread that started it: start it from the main thread"
@@ -119,12 +139,12 @@ class Server:
         alive_r, self._alive = os.pipe2(os.O_CLOEXEC)
         self._status, status_w = os.pipe2(os.O_CLOEXEC)
         with _private_listener() as (listener, self._address):
-            given = (listener.fileno(), alive_r, status_w)
+            passed = (listener.fileno(), alive_r, status_w)
             self._process = subprocess.Popen(
-                [sys.executable, *util._args_from_interpreter_flags(), "-c", _command(given, preload)],
-                env={"OMP_NUM_THREADS": "1", **inherited(os.environ), **dict(env)},
+                [sys.executable, *util._args_from_interpreter_flags(), "-c", _command(passed, preload)],
+                env={"OMP_NUM_THREADS": "1", **given, **dict(env)},
                 stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-                pass_fds=given, start_new_session=True,
+                pass_fds=passed, start_new_session=True,
             )  # fmt: skip
         os.close(alive_r)
         os.close(status_w)

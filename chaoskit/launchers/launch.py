@@ -14,6 +14,13 @@ class ArmLaunch:
     to ``arm_dir``/rank<slot>/{stdout,stderr}.log. ``isolate`` asks for a network namespace of its own; where
     that cannot be had, ArmStarted says so, and the ranks look names up in /etc/hosts alone.
 
+    ``command`` is a launcher of the user's (torchrun, …) with exactly ``environment``: it starts the ranks,
+    and each joins by the files beside its plan (see chaoskit.rank.joining). Its output goes to
+    ``arm_dir``/launcher.
+
+    ``temporary`` is a folder that forked ranks share for what multiprocessing keeps while it runs (sockets of
+    DataLoader workers): a rank that is killed cannot remove it, so the warden does, at the end.
+
     ``target`` and ``load_plan`` are ``module:function``. The plan is what ``load_plan`` makes of the text in
     ``plan_path``, None where it is "". A rank runs ``target(plan, slot, channels)``, which must not return.
     """
@@ -28,6 +35,9 @@ class ArmLaunch:
     target: str = "chaoskit.rank.bootstrap:run_rank"
     load_plan: str = "chaoskit.codec:load_plan"
     leftover_grace_s: float = 1.0
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    temporary: str = ""
 
     @property
     def descriptors(self) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ Never blocks and never waits for the end of the pipe, which a daemon of the rank
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ class Capture:
     def __init__(self, pipe: int, path: Path) -> None:
         os.set_blocking(pipe, False)
         self.pipe = pipe
+        self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._head_left = HEAD_BYTES
         self._tail = bytearray()
@@ -67,6 +69,15 @@ class Capture:
                 view = view[os.write(self._file, view) :]
         except OSError:
             self._dropped += len(view)
+
+    def last(self, limit: int) -> str:
+        """Return the last ``limit`` bytes or less of what has come so far."""
+        self.pump()
+        kept = bytes(self._tail[-limit:])
+        if len(kept) < limit:
+            with contextlib.suppress(OSError):
+                kept = (self._path.read_bytes() + kept)[-limit:]
+        return kept.decode(errors="replace")
 
     def finish(self) -> None:
         """Take what is left in the pipe, write the tail, close everything. Bounded, whoever still writes."""

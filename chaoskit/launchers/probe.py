@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
+from chaoskit.faults import _file_brake, _private_disk
 from chaoskit.launchers import kernel
 
 
@@ -67,6 +68,8 @@ def in_child(trial: Callable[[], None]) -> str:
 TRIALS: Final[dict[str, Callable[[], None]]] = {
     "user-namespaces": kernel.own_user_namespace,
     "network-namespaces": kernel.own_network_namespace,
+    "mount-namespaces": _private_disk.try_out,
+    "seccomp-notify": _file_brake.try_out,
     "ptrace": read_memory_of_a_sibling,
 }
 

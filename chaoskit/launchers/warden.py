@@ -14,10 +14,14 @@ import gc
 import os
 import resource
 import selectors
+import shutil
 import signal
+import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.process import current_process
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -26,8 +30,11 @@ from chaoskit.history import (
     ArmEnded,
     ArmStarted,
     Ended,
+    LauncherEnded,
+    LauncherStarted,
     Leftover,
     Malfunction,
+    Reaped,
     RunDelay,
     Signalled,
     Started,
@@ -40,10 +47,15 @@ from chaoskit.launchers.output import Capture
 from chaoskit.launchers.resources import ArmResources
 from chaoskit.model import Plan
 from chaoskit.rank import region
+from chaoskit.rank.program import SCRATCH_VARIABLE
 from chaoskit.rank.region import Channels
 
 _LOOK_AGAIN_S: Final = 0.05
 """How often the whole tree is walked while it is being ended; deaths in between are seen at once."""
+_LAUNCHER: Final = -1
+"""Stands for the slot of the user's launcher, which is no rank."""
+_NOT_FOUND: Final = 127
+_SAID_BYTES: Final = 2000
 _ORDERS_TO_END: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 Sender = Literal["launcher", "supervisor"]
 
@@ -102,10 +114,13 @@ class Warden:
         kernel.set_name("chaoskit-warden")
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files[1], self._open_files[1]))
         plan = self._plan()
-        self._policies = policies.of(plan)
+        self._policies = () if self._launch.command else policies.of(plan)  # it has rules of its own
         isolated = self._launch.isolate and isolation.enter()
         self._resources.prepare(plan, str(os.getpid()))
         self._files_only = self._launch.isolate and not isolated
+        os.environ[SCRATCH_VARIABLE] = os.path.join(self._launch.arm_dir, "scratch")
+        if self._launch.temporary:
+            current_process()._config["tempdir"] = self._launch.temporary  # type: ignore[attr-defined]
         self._main = functools.partial(rank_process.resolve(self._launch.target), plan)
         gc.freeze()  # no collection in a rank may touch, and so copy, the pages it shares
         self._send(ArmStarted(time.monotonic(), -1, isolated))
@@ -126,6 +141,9 @@ class Warden:
         return reader
 
     def _start_ranks(self) -> None:
+        if self._launch.command:
+            self._start_launcher()
+            return
         for slot in range(self._launch.ranks):
             self._start_rank(slot)
             self._turn(0)  # a rank may die, and the runner go away, while others are yet to be started
@@ -134,18 +152,35 @@ class Warden:
 
     def _start_rank(self, slot: int) -> None:
         channels = Channels(self._launch.memfd, slot, self._launch.doorbell, self._launch.release)
-        folder = Path(self._launch.arm_dir, f"rank{slot}")
+        pid = self._fork(slot, f"rank{slot}", channels, lambda: self._main(slot, channels))
+        self._send(Started(time.monotonic(), slot, pid))
+
+    def _start_launcher(self) -> None:
+        program, environment = self._launch.command[0], dict(self._launch.environment)
+
+        def become_launcher() -> None:
+            try:
+                os.execvpe(program, list(self._launch.command), environment)  # noqa: S606 - the user's own
+            except OSError as error:
+                print(f"chaoskit: {program} cannot be started: {error.strerror}", file=sys.stderr, flush=True)
+                os._exit(_NOT_FOUND)
+
+        pid = self._fork(_LAUNCHER, "launcher", Channels(-1, 0), become_launcher)
+        self._send(LauncherStarted(time.monotonic(), _LAUNCHER, pid))
+
+    def _fork(self, slot: int, folder_name: str, channels: Channels, main: Callable[[], object]) -> int:
+        folder = Path(self._launch.arm_dir, folder_name)
         folder.mkdir(parents=True, exist_ok=True)
         out, err = (self._capture(folder / f"{name}.log") for name in ("stdout", "stderr"))
         child = rank_process.Child(slot, channels, out, err, self._open_files, self._files_only, self._let_go)
         try:
-            pid = child.fork(lambda: self._main(slot, channels))
+            pid = child.fork(main)
         finally:
             os.close(out)
             os.close(err)
         self._alive[pid] = _Rank(slot, pid)
         self._childless = False
-        self._send(Started(time.monotonic(), slot, pid))
+        return pid
 
     def _capture(self, path: Path) -> int:
         """Begin to capture into ``path``; return the descriptor to write to."""
@@ -233,7 +268,7 @@ class Warden:
         """Say how long a rank that has just ended had waited for a core: a zombie still tells."""
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         rank = self._alive.get(dead.si_pid) if dead is not None else None
-        if rank is not None and not rank.delay_noted:
+        if rank is not None and not rank.delay_noted and rank.slot != _LAUNCHER:
             rank.delay_noted = True
             self._send(RunDelay(time.monotonic(), rank.slot, kernel.run_delay_s(rank.pid)))
 
@@ -244,10 +279,21 @@ class Warden:
                 self._stopped_or_continued(rank, os.WIFSTOPPED(status), now)
             return
         self._killed.discard(pid)
-        if rank is not None:
-            self._ended(rank, os.waitstatus_to_exitcode(status), now)
+        exit_code = os.waitstatus_to_exitcode(status)
+        if rank is None:
+            if self._launch.command:
+                self._send(Reaped(now, _LAUNCHER, pid, exit_code))
+        elif rank.slot == _LAUNCHER:
+            del self._alive[pid]
+            said = self._captures[1].last(_SAID_BYTES)
+            by: Literal["", "supervisor"] = "supervisor" if rank.sent.get(-exit_code) == "supervisor" else ""
+            self._send(LauncherEnded(now, _LAUNCHER, exit_code, by, said))
+        else:
+            self._ended(rank, exit_code, now)
 
     def _stopped_or_continued(self, rank: _Rank, stopped: bool, now: float) -> None:
+        if rank.slot == _LAUNCHER:
+            return
         self._send(Stopped(now, rank.slot, stopped))
         if stopped:
             self._release_holders()
@@ -344,6 +390,8 @@ class Warden:
             self._resources.clean_up()
         except Exception:  # noqa: BLE001 - a plug-in's cleanup
             self._give_up(traceback.format_exc())
+        if self._launch.temporary:
+            shutil.rmtree(self._launch.temporary, ignore_errors=True)
         self._send(ArmEnded(time.monotonic(), -1))
         self._outbox.deliver()
 

@@ -26,9 +26,10 @@ from chaoskit.errors import ExitCode
 from chaoskit.guards import interfaces
 from chaoskit.guards.arming import arm
 from chaoskit.guards.context import number, say
-from chaoskit.history import GuardArmed, GuardFired, Identity, Malfunction
+from chaoskit.guards.program import is_done
+from chaoskit.history import Clock, GuardArmed, GuardFired, Identity, Malfunction
 from chaoskit.model import Plan
-from chaoskit.rank import failing, gate
+from chaoskit.rank import failing, gate, outside, program
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Channels, Word
@@ -37,6 +38,7 @@ from chaoskit.rank.triggers import shots_of
 
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
 
 
 class RecordingContext:
@@ -68,7 +70,6 @@ def run_rank(plan: Plan, slot: int, channels: Channels) -> NoReturn:
         _forget_exit_handlers()
         _set_environment(plan, slot)
         recorder = Recorder.open(channels)
-        recorder.note(_identity(slot, plan.backend))
         tap = _prepare(plan, slot, channels, recorder)
     except BaseException as error:  # noqa: BLE001 - the process is ours, and ends here
         traceback.print_exc()
@@ -78,6 +79,23 @@ def run_rank(plan: Plan, slot: int, channels: Channels) -> NoReturn:
         code = _run_script(plan, slot, recorder, tap)
     finally:
         _exit(code)
+
+
+def run_here(plan: Plan, slot: int, channels: Channels) -> int:
+    """Be rank ``slot`` in this interpreter, which some launcher started.
+
+    Returns the exit code; the interpreter then ends in its own way.
+    """
+    recorder = Recorder.open(channels)
+    try:
+        outside.change_environment(plan.injections, slot)
+        os.environ.update({n: v for n, v in plan.profile.env if n not in os.environ})
+        tap = _prepare(plan, slot, channels, recorder)
+    except Exception as error:  # noqa: BLE001 - chaoskit's own trouble must not take the job down
+        traceback.print_exc()
+        recorder.note(Malfunction(time.monotonic(), slot, f"rank not prepared: {error!r}"))
+        return int(ExitCode.INTERNAL)
+    return _run_script(plan, slot, recorder, tap)
 
 
 def _forget_exit_handlers() -> None:
@@ -94,9 +112,12 @@ def _set_environment(plan: Plan, slot: int) -> None:
     os.environ.update(rank.env)
     for name in rank.unset:
         os.environ.pop(name, None)
-    sys.argv = [plan.workload.name]
-    random.seed(plan.seed)
-    torch.manual_seed(plan.seed)
+    if plan.workload.is_built_in:
+        sys.argv = [plan.workload.name]
+        random.seed(plan.seed)
+        torch.manual_seed(plan.seed)
+    else:  # as in an interpreter of its own: torch's state is still that of its start
+        random.seed()
 
 
 def _identity(slot: int, backend: str) -> Identity:
@@ -110,6 +131,8 @@ def _identity(slot: int, backend: str) -> Identity:
 
 
 def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> Tap:
+    recorder.note(_identity(slot, plan.backend))
+    recorder.note(_clock(slot))
     context = RecordingContext(recorder, slot, plan.backend)
     tap = Tap(
         recorder,
@@ -121,6 +144,8 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         seed=plan.seed,
         gate=(lambda: gate.wait_for_store(context.rank)) if plan.gated else (lambda: None),
     )
+    if not plan.workload.is_built_in:
+        outside.follow(tap, recorder, forked=plan.launcher == "forkserver")
     intercept.install()
     intercept.add(tap)
     arm(plan.profile.guards, context)
@@ -132,15 +157,19 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
 
 
 def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
-    """Run the workload and return the exit code that Python would end with."""
-    program = workloads.get(plan.workload.name)
-    if program is None:
-        recorder.note(Malfunction(time.monotonic(), slot, f"no workload {plan.workload.name!r}"))
-        return int(ExitCode.INTERNAL)
+    """Run the program and return the exit code that Python would end with."""
     try:
-        program.run({**dict(plan.workload.settings), "backend": plan.backend})
-        tap.finished()
+        if plan.workload.is_built_in:
+            workloads.run(plan.workload.name, {**dict(plan.workload.settings), "backend": plan.backend})
+        else:
+            program.run(plan.workload)
+        outside.finished(tap)
     except SystemExit as error:
+        if not plan.workload.is_built_in and is_done(error):
+            outside.finished(tap)
+        if isinstance(error.code, str):  # what it says is the reason that it gives for its end
+            failing.clean(error)
+            recorder.note(failing.raised(slot, error))
         return _code_of(error)
     except BaseException as error:  # noqa: BLE001 - reported as Python would
         failing.clean(error)
@@ -152,6 +181,16 @@ def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
             sys.excepthook(type(error), error, error.__traceback__)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
     return 0
+
+
+def _clock(slot: int) -> Clock:
+    """Which clock the times of this rank are of, for histories that come from several machines."""
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            boot = file.read().strip()
+    except OSError:
+        boot = socket.gethostname()
+    return Clock(time.monotonic(), slot, time.time(), boot)
 
 
 def _code_of(error: SystemExit) -> int:

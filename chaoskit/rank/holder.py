@@ -13,7 +13,7 @@ import select
 import time
 from typing import Final
 
-from chaoskit.rank.region import Channels, Word, map_region
+from chaoskit.rank.region import RANK_FILE, Channels, Word, map_region
 from chaoskit.rank.triggers import Shot
 
 LONGEST_WAIT_S: Final = 10.0
@@ -33,12 +33,26 @@ class Peers:
 
     def watch(self, slot: int) -> None:
         """Map the region of ``slot`` now, as the script may close the descriptor later."""
-        if slot not in self._words:
-            memory: mmap.mmap = map_region(self._channels.memfd, slot)
+        if slot not in self._words and (memory := self._map(slot)) is not None:
             self._words[slot] = memoryview(memory)[:4096].cast("Q")
 
+    def _map(self, slot: int) -> mmap.mmap | None:
+        """The memory of ``slot``; None where it is a file that is not there (yet, or on this machine)."""
+        if not self._channels.folder:
+            return map_region(self._channels.memfd, slot)
+        try:
+            with open(os.path.join(self._channels.folder, f"rank{slot}", RANK_FILE), "r+b") as file:
+                return map_region(file.fileno(), 0)
+        except (OSError, ValueError):
+            return None
+
     def hold(self, shot: Shot, targets: list[int]) -> None:
-        """Wait until the fault has fired on all ``targets`` and what follows from it has happened."""
+        """Wait until the fault has fired on all ``targets`` and what follows from it has happened. Returns at
+        once where one of them cannot be seen from here: the judge then misses the proof."""
+        for slot in targets:
+            self.watch(slot)
+        if any(slot not in self._words for slot in targets):
+            return
         give_up = time.monotonic() + LONGEST_WAIT_S
         poll = select.poll()
         if self._release_id is not None and _kind_of(self._channels.release) == self._release_id:

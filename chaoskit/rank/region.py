@@ -7,8 +7,8 @@ and a script that closes all descriptors. A region is
 - *texts*: an append-only log that gives numbers to names, lines, shapes and dtypes, and to *forms*: what
   one place in the script issues again and again (operation, group, line, shape, dtype);
 - *notes*: an append-only log of rare events, each a line of :func:`chaoskit.history.to_line`;
-- a *ring* of 64-byte slots for what is frequent (entered, completed, failed, stepped), the sequence
-  number first and last, so that a slot that was being written at the rank's death shows as torn. An
+- a *ring* of 64-byte slots for what is frequent (entered, completed, failed, stepped, replicated), the
+  sequence number first and last, so that a slot that was being written at the rank's death shows as torn. An
   operation that completed has the time of it in the slot of its entry, or, where that may be overwritten
   by then, a slot of its own.
 
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from chaoskit import history
-from chaoskit.history import Completed, Entered, Event, Lost, OpFailed, Stepped
+from chaoskit.history import Completed, Entered, Event, Lost, OpFailed, Replicated, Stepped
 
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview | mmap.mmap
@@ -57,6 +57,8 @@ NOTES_RESERVE: Final = 24 * 1024
 TEXTS_RESERVE: Final = 16 * 1024
 """The end of the texts area kept for forms without line and shape, for a script whose shapes never repeat."""
 DECISIVE: Final = frozenset({"Injected", "Raised", "GuardFired", "Reported", "Finished"})
+RANK_FILE: Final = "rank.region"
+"""A region that is a file: ``rank<N>/rank.region`` (see :mod:`chaoskit.rank.joining`)."""
 _SCAN_SLACK: Final = 64
 _LIVE_SCAN: Final = 256
 _U32 = 0xFFFF_FFFF
@@ -69,12 +71,14 @@ class Channels:
 
     ``doorbell`` is the write end of a pipe that wakes the supervisor; ``release`` an eventfd that becomes
     readable once a rank of the arm has died or stopped (it is only polled, never read). -1: not there.
+    ``folder``: the regions of all ranks are files below it, each of its own, instead of one memfd.
     """
 
     memfd: int
     region: int
     doorbell: int = -1
     release: int = -1
+    folder: str = ""
 
 
 class Word(enum.IntEnum):
@@ -104,6 +108,7 @@ class Kind(enum.IntEnum):
     COMPLETED = 2
     FAILED = 3
     STEPPED = 4
+    REPLICATED = 5  # ``nth`` 1: at the end of the script; ``seq`` is the ordinal, ``word`` the checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,5 +327,7 @@ def _to_events(r: _Record, slot: int, texts: _Texts) -> list[Event]:
             return [OpFailed(t_s, slot, op, group, r.nth, r.step, r.seq, texts.texts.get(r.word, ""))]
         case Kind.STEPPED:
             return [Stepped(t_s, slot, r.step)]
+        case Kind.REPLICATED:
+            return [Replicated(t_s, slot, r.step, r.word, bool(r.nth), r.seq)]
         case _:
             return []

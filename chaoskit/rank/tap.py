@@ -19,11 +19,11 @@ from torch.distributed import distributed_c10d as c10d
 
 from chaoskit import intercept
 from chaoskit.faults import Moment
-from chaoskit.history import Finished, Held, Injected, PhaseDeclared, Reported
+from chaoskit.history import Finished, Held, Injected, PhaseDeclared, Reached, Reported
 from chaoskit.intercept import Call, Intercepted, user_site
 from chaoskit.model import Phase
-from chaoskit.rank import triggers
 from chaoskit.rank.holder import Peers
+from chaoskit.rank.moments import Moments
 from chaoskit.rank.recorder import Entry, Recorder
 from chaoskit.rank.region import Kind, Word
 from chaoskit.rank.triggers import Shot
@@ -73,6 +73,7 @@ class Tap:
         self._again = threading.local()  # .on: this thread issues a call for a fault
         self._phases: list[tuple[str, float]] = []
         self._init: Entry | None = None
+        self._moments: Moments | None = None
 
     def start(self) -> None:
         """Prepare what has to be there before the script runs. Main thread only."""
@@ -83,13 +84,9 @@ class Tap:
                         self._peers.watch(slot)
                 continue
             shot.fault.install(self._moment(shot, None))
-            match shot.when.kind:
-                case "launch":
-                    self._injected(shot, None, submitted=False)
-                case "call":
-                    triggers.wrap_call(shot, self._fire)
-                case "after":
-                    triggers.start_timer(shot, self._fire)
+            if shot.when.kind == "launch":
+                self._injected(shot, None, submitted=False)
+        self._moments = Moments((s for s in self._shots if not s.holds), self._fire)
 
     # ---------------------------------------------------------------- collectives
 
@@ -255,6 +252,8 @@ class Tap:
     def finished(self) -> None:
         if not self._recorder.word(Word.WORK_DONE):
             self._recorder.set_word(Word.WORK_DONE, 1)
+            for what, times in self._moments.reached() if self._moments else ():
+                self._recorder.note(Reached(time.monotonic(), self._slot, what, times))
             self._recorder.note(Finished(time.monotonic(), self._slot))
 
     def _moved(self) -> None:

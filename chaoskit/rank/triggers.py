@@ -1,23 +1,22 @@
 """When a fault fires: counts what the script does, and says which injections are due.
 
-May not fire anything itself: :mod:`chaoskit.rank.tap` does, and this module calls it back where a moment is
-none of a collective (a function call, a point in time).
+May not fire anything itself: :mod:`chaoskit.rank.tap` does. Moments that are none of a collective are looked
+out for by :mod:`chaoskit.rank.moments`, which calls it back.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from chaoskit.faults import RankFault
 from chaoskit.model import Injection, Phase
 
 _MAIN_THREAD_SIGNAL: Final = signal.SIGRTMIN + 8
-"""Carries the trigger ``after`` to the main thread (the next one below is the progress watchdog's)."""
+"""Carries what is due to the main thread (the next one below is the progress watchdog's)."""
 
 
 class Shot:
@@ -51,6 +50,20 @@ class Shot:
             self._count += 1
             return self._count >= when.nth if self.fault.repeats else self._count == when.nth
 
+    @property
+    def count(self) -> int:
+        """How often its moment has come, whether it was the one or not."""
+        return self._count
+
+    def uncount(self) -> None:
+        """Take the last one back: it turned out to be none."""
+        with self._lock:
+            self._count -= 1
+
+
+Fire = Callable[[Shot], None]
+"""Makes a shot happen, and records that it does."""
+
 
 def shots_of(injections: tuple[Injection, ...], slot: int) -> list[Shot]:
     """Return what concerns process ``slot``: what it is a target of, and where it may have to wait."""
@@ -66,59 +79,38 @@ def shots_of(injections: tuple[Injection, ...], slot: int) -> list[Shot]:
     return shots
 
 
-def wrap_call(shot: Shot, fire: Callable[[Shot], None]) -> None:
-    """Replace the function that the trigger names by one that fires before or after its nth call.
+class MainThread:
+    """Brings a shot that is due on another thread to the main one, where Python runs signal handlers.
 
-    The name is looked up now: references that the script already has (``from x import f``) stay as they
-    are. Raises ImportError or AttributeError where there is no such function.
+    It fires there once the call into native code that the main thread is in has ended. Built in the main
+    thread only.
     """
-    owner, name = _resolve(shot.when.call)
-    original = getattr(owner, name)
 
-    @functools.wraps(original)
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        due = shot.due()
-        if due and shot.when.phase is not Phase.AFTER:
-            fire(shot)
-        result = original(*args, **kwargs)
-        if due and shot.when.phase is Phase.AFTER:
-            fire(shot)
-        return result
+    def __init__(self, fire: Fire) -> None:
+        self._fire = fire
+        self._due: deque[Shot] = deque()
+        self._main = threading.get_ident()
+        signal.signal(_MAIN_THREAD_SIGNAL, self._rung)
 
-    setattr(owner, name, counted)
-
-
-def _resolve(dotted: str) -> tuple[Any, str]:
-    *path, name = dotted.split(".")
-    for end in range(len(path), 0, -1):
-        try:
-            owner: Any = importlib.import_module(".".join(path[:end]))
-        except ModuleNotFoundError:
-            continue
-        for part in path[end:]:
-            owner = getattr(owner, part)
-        getattr(owner, name)
-        return owner, name
-    raise ModuleNotFoundError(f"no module in {dotted!r} can be imported")
-
-
-def start_timer(shot: Shot, fire: Callable[[Shot], None]) -> None:
-    """Fire ``after_s`` from now. Main thread only.
-
-    A fault that has the same effect on any thread fires in the timer's, so also while the main thread sits in
-    a collective. Others (an exception, a stall) reach the main thread by a signal, and Python runs them
-    there once the call into native code that it is in has ended.
-    """
-    main = threading.get_ident()
-    if not shot.fault.any_thread:
-        signal.signal(_MAIN_THREAD_SIGNAL, lambda *_: fire(shot))
-
-    def ring() -> None:
-        if shot.fault.any_thread:
-            fire(shot)
+    def fire(self, shot: Shot) -> None:
+        """Fire here and now where the fault has the same effect on any thread, else in the main thread."""
+        if shot.fault.any_thread or threading.get_ident() == self._main:
+            self._fire(shot)
         else:
-            signal.pthread_kill(main, _MAIN_THREAD_SIGNAL)
+            self._due.append(shot)
+            signal.pthread_kill(self._main, _MAIN_THREAD_SIGNAL)
 
-    timer = threading.Timer(shot.when.after_s, ring)
+    def _rung(self, *_: object) -> None:
+        try:
+            while self._due:
+                self._fire(self._due.popleft())
+        finally:
+            if self._due:  # this one raises; the others are not forgotten for that
+                signal.pthread_kill(self._main, _MAIN_THREAD_SIGNAL)
+
+
+def start_timer(shot: Shot, main: MainThread) -> None:
+    """Fire ``after_s`` from now, also while the main thread sits in a collective where the fault allows."""
+    timer = threading.Timer(shot.when.after_s, main.fire, (shot,))
     timer.daemon = True
     timer.start()

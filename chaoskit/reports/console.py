@@ -85,6 +85,10 @@ class Pen:
         """Return a reason or message, safe and of bounded length."""
         return safe(text, longest=LONGEST_TEXT, ascii_only=self._ascii)
 
+    def line(self, text: str, longest: int) -> str:
+        """Return a line that a program printed, safe, with what a tab stood for and without its end."""
+        return safe(text.expandtabs(4).rstrip(), longest=longest, ascii_only=self._ascii)
+
     def mark(self, verdict: Status | Result) -> str:
         """Return the one character that stands for ``verdict``."""
         return _MARK[verdict][self._ascii]
@@ -111,3 +115,14 @@ def print_wrapped(console: Console, text: Text, first: int, rest: int) -> None:
     for number, line in enumerate(lines):
         line.rstrip()
         console.print(Text.assemble(" " * (first if number == 0 else rest), line), soft_wrap=True)
+
+
+def print_fact(console: Console, key: str, value: str, indent: int) -> None:
+    """Print ``key: value``, wrapped, with the key dimmed."""
+    print_wrapped(console, Text.assemble((f"{key}: ", "dim"), value), indent, indent + 2)
+
+
+def print_unbroken(console: Console, key: str, value: str, indent: int) -> None:
+    """Print a line that is there to be copied: the terminal may wrap it, chaoskit does not."""
+    line = Text.assemble(" " * indent, (f"{key}: ", "dim"), value)
+    console.print(line, soft_wrap=True)

@@ -12,7 +12,7 @@ from collections import Counter
 
 from chaoskit.model import JsonValue, RankEnd, Result, ScenarioResult, Verdict
 from chaoskit.reports.exit_code import exit_code
-from chaoskit.reports.judged import Judged
+from chaoskit.reports.judged import Judged, is_watch
 
 SCHEMA_VERSION = 1
 
@@ -31,7 +31,7 @@ def document(judged: Judged) -> dict[str, JsonValue]:
         "seed": judged.seed,
         "torch": judged.torch,
         "scenarios": [_scenario(s) for s in judged.scenarios],
-        "verdicts": [_verdict(v) for v in judged.verdicts],
+        "verdicts": [_verdict(v, s) for s in judged.scenarios for v in s.verdicts],
         "summary": _summary(judged),
         "wall_s": _rounded(judged.wall_s),
     }
@@ -45,16 +45,17 @@ def _summary(judged: Judged) -> dict[str, int]:
 
 def _scenario(result: ScenarioResult) -> dict[str, JsonValue]:
     return {
-        "name": result.name,
+        "name": None if is_watch(result) else result.name,
         "backend": result.backend,
         "result": result.result.value,
         "reason": result.reason,
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, JsonValue]:
+def _verdict(verdict: Verdict, of: ScenarioResult) -> dict[str, JsonValue]:
+    """The verdict; a program that was watched as it is belongs to no scenario."""
     return {
-        "scenario": verdict.scenario,
+        "scenario": None if is_watch(of) else verdict.scenario,
         "arm": verdict.arm,
         "repeat": verdict.repeat,
         "attempt": verdict.attempt,
@@ -72,6 +73,11 @@ def _verdict(verdict: Verdict) -> dict[str, JsonValue]:
         "where": verdict.where,
         "ranks": [_rank(r) for r in verdict.ranks],
         "rerun": verdict.rerun,
+        "bites": verdict.bites,
+        "ambiguous": verdict.ambiguous,
+        "not_applicable": list(verdict.not_applicable),
+        "notes": list(verdict.notes),
+        "stragglers": [{"kind": c.kind, "id": c.id} for c in verdict.stragglers],
     }
 
 

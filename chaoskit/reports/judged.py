@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.model import ScenarioResult, Verdict
-from chaoskit.request import RunResult
+from chaoskit.request import WATCH, RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +29,15 @@ class Judged:
         return cls(run.run_dir, run.seed, run.torch, run.scenarios, run.wall_s, run.interrupted)
 
     @property
+    def is_watch(self) -> bool:
+        """Whether this is a program that was watched as it is, and no scenario."""
+        return bool(self.scenarios) and all(is_watch(s) for s in self.scenarios)
+
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         return tuple(v for s in self.scenarios for v in s.verdicts)
+
+
+def is_watch(result: ScenarioResult) -> bool:
+    """Return whether ``result`` stands for a watched program: a scenario may be called so too."""
+    return result.name == WATCH and all(v.arm == WATCH for v in result.verdicts)

@@ -5,6 +5,7 @@ Each line is flushed as it comes. A reader that goes away ends the lines, never 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from chaoskit.model import ScenarioResult, Status, Verdict
 from chaoskit.reports.console import STYLE, Pen
 from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, words
-from chaoskit.request import ArmId
+from chaoskit.request import WATCH, ArmId, Silent
 
 
 class ProgressLines:
@@ -63,8 +64,30 @@ class ProgressLines:
             self._gone = True
 
 
+class StartLine(Silent):
+    """An observer that prints where the run directory is, and no more: what follows is one report anyway."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console = console
+        self._what = what
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
+        pen = Pen(self._console)
+        line = f"watching {pen.name(self._what)}, seed {seed}, run directory {pen.text(str(run_dir))}"
+        with suppress(OSError, ValueError):  # ValueError: the file was closed
+            self._console.print(Text(line), soft_wrap=True)
+            self._console.file.flush()
+
+
 def arm_name(arm: ArmId, pen: Pen) -> str:
     """Return ``scenario/arm``, with the repeat and attempt where they are not the first."""
+    if arm.scenario == arm.arm == WATCH:  # no scenario and no arm that anybody knows of
+        return WATCH
     repeat = f" [{arm.repeat}]" if arm.repeat > 1 else ""
     attempt = f" (attempt {arm.attempt})" if arm.attempt > 1 else ""
     return f"{pen.name(arm.scenario)}/{pen.name(arm.arm)}{repeat}{attempt}"

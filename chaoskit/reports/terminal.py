@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.text import Text
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
-from chaoskit.reports.console import STYLE, Pen, print_wrapped
+from chaoskit.reports.console import STYLE, Pen, print_fact, print_unbroken, print_wrapped
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.repeats import ArmRepeats, Same, by_arm
 from chaoskit.reports.wording import (
     culprits_of,
     latency_of,
+    origin_of,
     outcome_of,
     plural,
     production_bound_of,
@@ -55,14 +56,18 @@ def print_summary(judged: Judged, console: Console) -> None:
     pen = Pen(console)
     arms = [by_arm(r.verdicts) for r in judged.scenarios]
     widths = _widths(_row(g, a, pen) for repeats in arms for a in repeats for g in a.groups)
+    told: dict[str, str] = {}
     for result, repeats in zip(judged.scenarios, arms, strict=True):
-        _print_scenario(result, repeats, widths, console, pen)
+        common = _common_reason(result)
+        _print_heading(result, common, told, console, pen)
+        _print_arms(result, repeats, common, widths, console, pen)
     _print_footer(judged, console, pen)
 
 
-def _print_scenario(
-    result: ScenarioResult, arms: tuple[ArmRepeats, ...], widths: tuple[int, ...], console: Console, pen: Pen
+def _print_heading(
+    result: ScenarioResult, common: str, told: dict[str, str], console: Console, pen: Pen
 ) -> None:
+    """Print the result and why. ``told``: which scenario has given a reason that all its arms share."""
     style = STYLE[result.result]
     heading = Text.assemble(
         (f"{pen.mark(result.result)} ", style),
@@ -71,14 +76,54 @@ def _print_scenario(
         (f"  [{result.backend}]", "dim"),
     )
     print_wrapped(console, heading, 0, _INDENT)
-    if result.result is not Result.HELD and (news := _news(result)):
-        _fact(console, "reason", pen.text(news), _INDENT)
+    news = common or _news(result)
+    if result.result is not Result.HELD and news:
+        first = told.setdefault(common, result.name) if common else result.name
+        reason = pen.text(news) if first == result.name else f"the same as of {pen.name(first)}"
+        print_fact(console, "reason", reason, _INDENT)
+
+
+def _common_reason(result: ScenarioResult) -> str:
+    """Return the reason that all arms share (a program that cannot be used): it is said once."""
+    reasons = {"" if v.status is Status.PASS else v.reason for v in result.verdicts}
+    return reasons.pop() if len(reasons) == 1 and len(result.verdicts) > 1 else ""
+
+
+def _print_arms(
+    result: ScenarioResult,
+    arms: tuple[ArmRepeats, ...],
+    common: str,
+    widths: tuple[int, ...],
+    console: Console,
+    pen: Pen,
+) -> None:
+    shared = _shared_notes(result)
+    for note in shared:
+        print_fact(console, "note", pen.text(note), _INDENT)
     for arm in arms:
         for same in arm.groups:
             _print_arm(same, arm, widths, console, pen)
+            _print_details(same, arm, common, console, pen)
+        _print_notes(arm, shared, console, pen)
         for attempt in arm.superseded:
             said = f"{outcome_of(attempt)}, {words(attempt.status)}: {attempt.reason}"
-            _fact(console, f"attempt {attempt.attempt} before", pen.text(said))
+            print_fact(console, f"attempt {attempt.attempt} before", pen.text(said), _DETAIL_INDENT)
+
+
+def _shared_notes(result: ScenarioResult) -> tuple[str, ...]:
+    """Return what is noted of every arm: said once, above them."""
+    first, *others = result.verdicts or (None,)
+    if first is None:
+        return ()
+    return tuple(n for n in dict.fromkeys(first.notes) if all(n in v.notes for v in others))
+
+
+def _print_notes(arm: ArmRepeats, shared: tuple[str, ...], console: Console, pen: Pen) -> None:
+    verdicts = [v for group in arm.groups for v in group.verdicts]
+    if names := list(dict.fromkeys(str(c) for v in verdicts for c in v.stragglers)):
+        print_fact(console, "the others waited for", pen.text(", ".join(names)), _DETAIL_INDENT)
+    for note in dict.fromkeys(n for v in verdicts for n in v.notes if n not in shared):
+        print_fact(console, "note", pen.text(note), _DETAIL_INDENT)
 
 
 def _news(result: ScenarioResult) -> str:
@@ -102,20 +147,21 @@ def _print_arm(same: Same, arm: ArmRepeats, widths: tuple[int, ...], console: Co
         line = Text.assemble(mark, cells[0], (cells[1], style), *cells[2:], row.last)
         line.rstrip()
         print_wrapped(console, line, _INDENT, _DETAIL_INDENT)
-    _print_details(same, arm, console, pen)
 
 
-def _print_details(same: Same, arm: ArmRepeats, console: Console, pen: Pen) -> None:
+def _print_details(same: Same, arm: ArmRepeats, common: str, console: Console, pen: Pen) -> None:
     verdict = same.first
     if arm.diverges:
-        _fact(console, "repeats", ", ".join(str(v.repeat) for v in same.verdicts))
+        print_fact(console, "repeats", ", ".join(str(v.repeat) for v in same.verdicts), _DETAIL_INDENT)
     if verdict.status is Status.PASS:
         return
-    _fact(console, words(verdict.status), pen.text(verdict.reason or "no reason was given"))
+    if not common:
+        reason = pen.text(verdict.reason or "no reason was given")
+        print_fact(console, words(verdict.status), reason, _DETAIL_INDENT)
     if verdict.where:
-        _fact(console, "where", pen.text(verdict.where))
+        print_fact(console, "where", pen.text(verdict.where), _DETAIL_INDENT)
     if verdict.rerun:
-        _unbroken(console, "rerun", pen.text(verdict.rerun))
+        print_unbroken(console, "rerun", pen.text(verdict.rerun), _DETAIL_INDENT)
 
 
 def _row(same: Same, arm: ArmRepeats, pen: Pen) -> _Row:
@@ -171,9 +217,8 @@ def _print_footer(judged: Judged, console: Console, pen: Pen) -> None:
         print_wrapped(console, Text(pen.text(line), style="dim"), 0, 2)
     if judged.interrupted:
         print_wrapped(console, Text("interrupted: what was not finished is not judged", style="yellow"), 0, 2)
-    seed = "several seeds" if judged.seed is None else f"seed {judged.seed}"
-    print_wrapped(console, Text(f"{seed}, torch {pen.name(judged.torch)}"), 0, 2)
-    _unbroken(console, "run directory", pen.text(str(judged.run_dir)), indent=0)
+    print_wrapped(console, Text(pen.text(origin_of(judged.seed, judged.torch))), 0, 2)
+    print_unbroken(console, "run directory", pen.text(str(judged.run_dir)), 0)
 
 
 def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
@@ -185,13 +230,3 @@ def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
     for (backend, profile), names in without.items():
         if names:
             yield f"not applicable on {backend}: {', '.join(names)} (profile {profile})"
-
-
-def _fact(console: Console, key: str, value: str, indent: int = _DETAIL_INDENT) -> None:
-    print_wrapped(console, Text.assemble((f"{key}: ", "dim"), value), indent, indent + 2)
-
-
-def _unbroken(console: Console, key: str, value: str, indent: int = _DETAIL_INDENT) -> None:
-    """Print a line that is there to be copied: the terminal may wrap it, chaoskit does not."""
-    line = Text.assemble(" " * indent, (f"{key}: ", "dim"), value)
-    console.print(line, soft_wrap=True)

@@ -7,7 +7,9 @@ Stdlib only, so that the command line can use it before rich is imported.
 from __future__ import annotations
 
 import math
+import signal
 import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,6 +82,38 @@ def culprits_of(verdict: Verdict) -> str:
     if verdict.ambiguous and who:
         who = f"one of {who} (ambiguous)" if len(verdict.culprits) > 1 else f"{who} (ambiguous)"
     return " ".join(part for part in (who, what) if part)
+
+
+def origin_of(seed: int | None, torch: str) -> str:
+    """Return what a run can be told by: its seed, and the version of torch where that is known."""
+    said = "several seeds" if seed is None else f"seed {seed}"
+    return f"{said}, torch {torch}" if torch else said
+
+
+def ranks_of(ranks: Iterable[int]) -> str:
+    """Return ``rank 2``, ``ranks 0, 2`` or, for many in a row, ``ranks 0-63, 70``."""
+    ordered = sorted(set(ranks))
+    parts: list[str] = []
+    while ordered:
+        first = last = ordered.pop(0)
+        while ordered and ordered[0] == last + 1:
+            last = ordered.pop(0)
+        run = range(first, last + 1)
+        parts += [f"{first}-{last}"] if len(run) > 2 else [str(r) for r in run]
+    noun = "rank" if len(parts) == 1 and "-" not in parts[0] else "ranks"
+    return f"{noun} {', '.join(parts)}"
+
+
+def end_of(exit_code: int | None) -> str:
+    """Return how a process ended: ``exit 1``, ``SIGKILL``; None is one that chaoskit had to end."""
+    if exit_code is None:
+        return "ended by chaoskit"
+    if exit_code >= 0:
+        return f"exit {exit_code}"
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f"signal {-exit_code}"
 
 
 def latency_of(verdict: Verdict) -> str:

@@ -240,17 +240,24 @@ def _never_fires(injection: Injection, scenario: Scenario, path: KeyPath, where:
             path, f"{where}: {fault.name} can never fire at {_KINDS[when.kind]}", f"it accepts {accepted}"
         )
         return
-    if when.kind in ("collective", "call") and when.phase not in fault.phases:
+    if when.kind in PHASED and when.phase not in fault.phases:
         phases = ", ".join(p for p in Phase if p in fault.phases)
         yield Finding(
             (*path, "phase"), f"{where}: {fault.name} can never fire {when.phase} it", f"it accepts {phases}"
         )
-    if when.kind == "call" and when.phase is Phase.DURING:
-        yield Finding((*path, "phase"), f"{where}: a call has no phase during", "write before or after")
+    if when.kind in PHASED - {"collective"} and when.phase is Phase.DURING:
+        message = f"{where}: {_KINDS[when.kind]} has no phase during"
+        yield Finding((*path, "phase"), message, "write before or after")
     if when.kind == "call" and not all(part.isidentifier() for part in when.call.split(".")):
         yield Finding((*path, "call"), f"{where}: {when.call!r} is no dotted name", "write it as torch.save")
     elif when.kind == "call" and "." not in when.call:
         yield Finding((*path, "call"), f"{where}: {when.call!r} names no module", "write it as torch.save")
+    if when.kind in ("forward", "backward") and not all(when.module.split(".")):
+        message = f"{where}: {when.module!r} is no dotted name"
+        yield Finding((*path, when.kind), message, "write it as in named_modules(): layer.2")
+    if when.kind == "write" and (not when.path or when.path.endswith("/")):
+        message = f"{where}: {when.path!r} names no file"
+        yield Finding((*path, "write"), message, 'write the pattern of a file, for example "{scratch}/*.pt"')
     if when.nth < 1 or when.step < 0 or when.after_s < 0 or (when.kind == "step" and when.step < 1):
         yield Finding(path, f"{where}: can never fire: steps and calls count from 1, time from 0")
     steps = _steps(scenario)
@@ -279,9 +286,12 @@ def _during(injection: Injection, scenario: Scenario, path: KeyPath, where: str)
 
 
 _KINDS = {
-    "collective": "a collective (op)", "step": "a step", "call": "a call", "init": "init", "launch": "launch",
-    "after": "a time (after)",
+    "collective": "a collective (op)", "step": "a step", "call": "a call", "forward": "a forward",
+    "backward": "a backward", "loader": "a batch (loader)", "write": "a write", "init": "init",
+    "launch": "launch", "after": "a time (after)",
 }  # fmt: skip
+PHASED = frozenset({"collective", "call", "forward", "backward", "loader"})
+"""The kinds that have a before and an after."""
 
 
 def _described(kinds: Collection[str]) -> str:
@@ -289,7 +299,7 @@ def _described(kinds: Collection[str]) -> str:
 
 
 def _steps(scenario: Scenario) -> int | None:
-    program = workloads.get(scenario.workload.name)
+    program = workloads.get(scenario.workload.name) if scenario.workload.is_built_in else None
     if program is None:
         return None
     steps = program.complete(dict(scenario.workload.settings)).get("steps")
@@ -299,8 +309,10 @@ def _steps(scenario: Scenario) -> int | None:
 def _operation(injection: Injection, scenario: Scenario, path: KeyPath, where: str) -> Iterator[Finding]:
     """Operations and groups that the workload does not have, where it says which it has."""
     when, name = injection.when, scenario.workload.name
-    ops = workload_ops(name)
-    if ops is None:
+    if getattr(injection.fault, "needs_tensors", False) and when.op in ("barrier", *SYNC_ONLY):
+        yield Finding((*path, "op"), f"{where}: {injection.fault.name} needs tensors, and {when.op} has none")
+    ops = workload_ops(name) if scenario.workload.is_built_in else None
+    if ops is None:  # a program of the user's: what it calls is seen when it runs
         return
     if when.group not in ops:
         yield Finding(
@@ -312,8 +324,6 @@ def _operation(injection: Injection, scenario: Scenario, path: KeyPath, where: s
         hint = f"group: {elsewhere[0]} has it" if elsewhere else did_you_mean(when.op, ops[when.group])
         of = "" if when.group == "default" else f" in group {when.group}"
         yield Finding((*path, "op"), f"{where}: {name} never calls {when.op}{of}", hint)
-    if getattr(injection.fault, "needs_tensors", False) and when.op in ("barrier", *SYNC_ONLY):
-        yield Finding((*path, "op"), f"{where}: {injection.fault.name} needs tensors, and {when.op} has none")
     members = workload_members(name, when.group, scenario.topology.ranks)
     if members is not None and injection.fault.rank != "all":
         for rank in injection.fault.rank:

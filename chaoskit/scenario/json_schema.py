@@ -7,6 +7,7 @@ from typing import Any
 
 from chaoskit import faults, guards, workloads
 from chaoskit.model import Fault, Guard
+from chaoskit.scenario import programs
 from chaoskit.scenario.profile_file import profile_names
 from chaoskit.scenario.reader import WORDS, setting_kind
 from chaoskit.scenario.schema import KnownFile, ProfileFile, ScenarioFile, WhenFile, model_of
@@ -28,7 +29,11 @@ def scenario_schema() -> Schema:
         "items": {"oneOf": [_fault(_known_class(faults.REGISTRY.get(name))) for name in names]},
     }
     properties["workload"] = {
-        "anyOf": [{"enum": workloads.names()}, *(_workload(n) for n in workloads.names())]
+        "anyOf": [
+            {"enum": workloads.names()},
+            *(_workload(n) for n in workloads.names()),
+            *programs.SCHEMAS,
+        ]
     }
     known = _inlined(KnownFile.model_json_schema())
     properties["known"] = {

@@ -15,7 +15,10 @@ from pathlib import Path
 
 import chaoskit
 
-FAMILIES = ("process", "memory", "init", "collective", "network", "healthy")
+FAMILIES = (
+    "process", "memory", "init", "collective", "data", "filesystem", "script", "preemption", "network",
+    "healthy",
+)  # fmt: skip
 """The order of the library's families."""
 FIRST = "rank-killed-mid-all-reduce"
 """The scenario that stands first in its family."""

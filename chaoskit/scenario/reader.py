@@ -28,6 +28,7 @@ from chaoskit.model import (
     Trigger,
     Workload,
 )
+from chaoskit.scenario import programs
 from chaoskit.scenario.checks import CONTROL, HARDENED, Draft
 from chaoskit.scenario.fitting import dotted, read_model, read_settings, salvage, salvage_settings
 from chaoskit.scenario.schema import ExpectFile, KnownFile, ScenarioFile, WhenFile
@@ -113,6 +114,8 @@ def _culprit(text: str) -> Culprit:
 
 def read_workload(raw: object, document: Document, path: KeyPath = ("workload",)) -> Workload | None:
     """Return the workload that ``raw`` names, or None with the problems noted."""
+    if isinstance(raw, dict) and programs.KINDS & raw.keys():
+        return _program(raw, document, path)
     name: object = raw
     settings: object = None
     if isinstance(raw, dict) and len(raw) == 1:
@@ -125,7 +128,7 @@ def read_workload(raw: object, document: Document, path: KeyPath = ("workload",)
                 path, f"there is no workload {shown(name)}", did_you_mean(name, workloads.names())
             )
         else:
-            hint = "write a name, or {ddp-train: {steps: 20}}"
+            hint = "write a name, {ddp-train: {steps: 20}}, or {script: train.py, args: [...]}"
             document.problem(
                 path, f"workload must be a name, or one name with settings, is {shown(raw)}", hint
             )
@@ -147,6 +150,16 @@ def read_workload(raw: object, document: Document, path: KeyPath = ("workload",)
         except Wrong as wrong:
             document.problem((*path, key), f"{dotted((*path, key))} {wrong.message}", wrong.hint)
     return Workload(program.name, tuple(values))
+
+
+def _program(raw: dict[Any, object], document: Document, path: KeyPath) -> Workload | None:
+    """Return the user's own program, a script as seen from the file's folder."""
+    folder = Path(document.file).parent if document.file else Path()
+    program, wrongs = programs.read_program(raw, folder)
+    for key, wrong in wrongs:
+        place = (*path, key) if key else path
+        document.problem(place, f"{dotted(place)} {wrong.message}", wrong.hint)
+    return program
 
 
 STEPS_MAX = 100_000
@@ -246,8 +259,12 @@ def _trigger(raw: object, cls: type[Fault], document: Document, path: KeyPath) -
 
 _MEANT = {
     "op": {"nth", "group", "phase", "step"},
-    "call": {"nth", "phase"},
     "step": set[str](),
+    "call": {"nth", "phase"},
+    "forward": {"nth", "phase"},
+    "backward": {"nth", "phase"},
+    "loader": {"nth", "phase"},
+    "write": {"nth"},
     "after": set[str](),
 }
 """What may stand beside each key that names a moment."""
@@ -255,14 +272,12 @@ _MEANT = {
 
 def _moment(when: WhenFile, document: Document, path: KeyPath) -> Trigger | None:
     given = when.model_fields_set
-    named = [
-        key for key in ("op", "call", "after", "step") if key in given and getattr(when, key) is not None
-    ]
+    named = [key for key in _MEANT if key in given and getattr(when, key) is not None]
     if "op" in named and "step" in named:
         named.remove("step")
     if len(named) != 1:
         what = f"names two moments: {' and '.join(named)}" if named else "names no moment"
-        hint = "give one of op, step, call, after; or write init or launch in place of the mapping"
+        hint = f"give one of {', '.join(_MEANT)}; or write init or launch in place of the mapping"
         document.problem(path, f"{dotted(path)} {what}", hint)
         return None
     (main,) = named
@@ -277,6 +292,14 @@ def _moment(when: WhenFile, document: Document, path: KeyPath) -> Trigger | None
         return Trigger("collective", when.op, when.nth, when.group, phase, when.step or 0)
     if when.call is not None:
         return Trigger("call", nth=when.nth, phase=phase, call=when.call)
+    if when.forward is not None:
+        return Trigger("forward", nth=when.nth, phase=phase, module=when.forward)
+    if when.backward is not None:
+        return Trigger("backward", nth=when.nth, phase=phase, module=when.backward)
+    if when.loader is not None:
+        return Trigger("loader", nth=when.nth, phase=phase)
+    if when.write is not None:
+        return Trigger("write", nth=when.nth, path=when.write)
     if when.after is not None:
         return Trigger("after", after_s=when.after)
     return Trigger("step", step=when.step or 0)

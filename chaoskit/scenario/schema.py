@@ -109,6 +109,16 @@ _OUTCOME = values.Kind(
     ]},
 )  # fmt: skip
 _CULPRIT = values.Kind(_culprit, {"type": "string", "pattern": r"^(rank \d+|(host|nic|link) .+)$"})
+
+
+def _any_loader(value: object) -> str:
+    """``any``: the DataLoaders of a rank have no names."""
+    if value != "any":
+        raise Wrong(f"must be any, is {shown(value)}", "write {loader: any, nth: 5}")
+    return "any"
+
+
+_LOADER = values.Kind(_any_loader, {"const": "any"})
 _NTH = values.whole(1, 1_000_000)
 _COUNT = values.whole(1, values.RANKS_MAX)
 _TEXTS, _SLUGS, _CULPRITS = (values.list_of(k) for k in (values.TEXT, values.SLUG, _CULPRIT))
@@ -126,6 +136,7 @@ BackendName = Annotated[str, _reading(_BACKEND), WithJsonSchema(dict(_BACKEND.sc
 BackendNames = Annotated[tuple[str, ...], _reading(_BACKENDS), WithJsonSchema(dict(_BACKENDS.schema))]
 Ranks = Annotated[int, _reading(_COUNT), WithJsonSchema(dict(_COUNT.schema))]
 Nth = Annotated[int, _reading(_NTH), WithJsonSchema(dict(_NTH.schema))]
+LoaderName = Annotated[str, _reading(_LOADER), WithJsonSchema(dict(_LOADER.schema))]
 PhaseName = Annotated[str, _reading(_PHASE), WithJsonSchema(dict(_PHASE.schema))]
 Duration = Annotated[float, _reading(values.DURATION), WithJsonSchema(dict(values.DURATION.schema))]
 Within = Annotated[Span, _reading(values.SPAN), WithJsonSchema(dict(values.SPAN.schema))]
@@ -152,16 +163,35 @@ class TopologyFile(FileModel):
 
 
 class WhenFile(FileModel):
-    """When a fault fires. One of op, step, call, after; or the words init and launch in its place."""
+    """When a fault fires. One of op, step, call, forward, backward, loader, write, after; or the words init
+    and launch in its place."""
 
     op: Text | None = Field(None, description="a collective, for example all_reduce")
-    nth: Nth = Field(1, description="counts from 1, per rank, group and op; with step, within that step")
+    nth: Nth = Field(
+        1, description="counts from 1, per rank and name (group and op); with step, within that step"
+    )
     group: Text = Field("default", description="the process group, as named by its group_desc")
-    phase: PhaseName = Field("before", description="before, during or after the operation or call")
+    phase: PhaseName = Field(
+        "before", description="before or after it; during is for an operation between ranks (op) only"
+    )
     step: Nth | None = Field(
         None, description="when this optimizer step is done; with op, the step that is meant"
     )
     call: Text | None = Field(None, description="a function by its dotted name, for example torch.save")
+    forward: Text | None = Field(
+        None, description="the forward of a module by its dotted name in the model, or by its class"
+    )
+    backward: Text | None = Field(
+        None, description="the backward of a module by its dotted name in the model, or by its class"
+    )
+    loader: LoaderName | None = Field(
+        None, description="any: the nth batch that any DataLoader of the rank hands out"
+    )
+    write: Text | None = Field(
+        None,
+        description="the first byte of a file whose path matches, for example {scratch}/*.pt; "
+        "relative to the current folder or the arm's own",
+    )
     after: Duration | None = Field(None, description="this long after the start of the rank's script")
 
 
@@ -197,7 +227,10 @@ class ScenarioFile(FileModel):
 
     name: Name
     summary: Text
-    workload: Any = Field(description="a built-in workload: its name, or {name: {setting: value}}")
+    workload: Any = Field(
+        description="a built-in workload (its name, or {name: {setting: value}}), or a program of yours: "
+        "{script: train.py, args: [...]}, {module: pkg.train, args: [...]}, {command: [torchrun, ...]}"
+    )
     arms: dict[str, ArmFile]
     family: Name = "custom"
     healthy: Boolean = False

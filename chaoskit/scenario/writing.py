@@ -23,6 +23,7 @@ from chaoskit.model import (
     Span,
     Topology,
     Trigger,
+    Workload,
 )
 from chaoskit.scenario.source import is_plain_text
 from chaoskit.scenario.values import yaml_key
@@ -39,8 +40,7 @@ def dump(scenario: Scenario) -> str:
             top[key] = list(getattr(scenario, key))
     if scenario.backends != ("gloo", "nccl"):
         top["backends"] = list(scenario.backends)
-    settings = {yaml_key(key): value for key, value in scenario.workload.settings}
-    top["workload"] = {scenario.workload.name: settings} if settings else scenario.workload.name
+    top["workload"] = _workload(scenario.workload)
     top["topology"] = dataclasses.asdict(scenario.topology)
     top["faults"] = [_injection(i) for i in scenario.injections]
     top["arms"] = {arm.name: _arm(arm, scenario) for arm in scenario.arms}
@@ -53,6 +53,16 @@ def dump(scenario: Scenario) -> str:
     out = io.StringIO()
     yaml.dump(_laid_out(top, block_levels=2), out)
     return out.getvalue()
+
+
+def _workload(workload: Workload) -> Plain:
+    if workload.kind == "command":
+        return {"command": list(workload.args)}
+    if not workload.is_built_in:
+        args = {"args": list(workload.args)} if workload.args else {}
+        return {workload.kind: workload.target, **args}
+    settings = {yaml_key(key): value for key, value in workload.settings}
+    return {workload.name: settings} if settings else workload.name
 
 
 def _injection(injection: Injection) -> dict[str, Plain]:
@@ -109,6 +119,12 @@ def _when(when: Trigger) -> Plain:
             return {"step": when.step}
         case "call":
             return {"call": when.call, "nth": when.nth, "phase": when.phase.value}
+        case "forward" | "backward":
+            return {when.kind: when.module, "nth": when.nth, "phase": when.phase.value}
+        case "loader":
+            return {"loader": "any", "nth": when.nth, "phase": when.phase.value}
+        case "write":
+            return {"write": when.path, "nth": when.nth}
     found: dict[str, Plain] = {"step": when.step} if when.step else {}
     found |= {"op": when.op, "nth": when.nth, "phase": when.phase.value}
     return found | ({"group": when.group} if when.group != "default" else {})

@@ -69,3 +69,11 @@ def get(name: str) -> Program | None:
     module = cast(_Program, importlib.import_module(qualified))
     summary = (module.__doc__ or "").strip().partition("\n")[0]
     return Program(name, summary, tuple(module.SETTINGS.items()), module)
+
+
+def run(name: str, settings: Settings) -> None:
+    """Run the workload ``name`` in this process. Raises LookupError where there is none."""
+    program = get(name)
+    if program is None:
+        raise LookupError(f"no workload {name!r}")
+    program.run(settings)

@@ -16,15 +16,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chaoskit.cli.judge import execute
-from chaoskit.cli.judging_again import Judge
+from chaoskit.cli.judging_again import Judge, PlanFacts
 from chaoskit.errors import ExitCode, InvalidInput, Problem
 from chaoskit.model import Backend, Outcome, Result, ScenarioResult, Status, Verdict
 
 Streams = Callable[..., io.StringIO]
 
 
-def judged_arm(folder: Path) -> Verdict:
+def judged_arm(folders: Sequence[Path]) -> Verdict:
     """Read a verdict from the file that these tests write in place of a history."""
+    folder = next((f for f in folders if (f / "history.jsonl").exists()), folders[0])
     text = (folder / "history.jsonl").read_text(encoding="utf-8")
     if text == "crash":
         raise TypeError("a field that no check foresaw")
@@ -44,19 +45,21 @@ def combined(name: str, backend: Backend, healthy: bool, verdicts: Sequence[Verd
     )
 
 
-def is_healthy(plan: str) -> bool:
+def read_plan(plan: str) -> PlanFacts:
     if not plan.startswith("{"):
         raise InvalidInput([Problem("is no plan", hint="was it written by chaoskit?")])
-    return bool(json.loads(plan)["healthy"])
+    raw = json.loads(plan)
+    return PlanFacts(bool(raw["healthy"]), raw["seed"])
 
 
-HOW = Judge(judged_arm, is_healthy, combined)
+HOW = Judge(judged_arm, read_plan, combined)
 
 
 def arm(run: Path, scenario: str, name: str, repeat: int = 1, healthy: bool = False) -> Path:
     folder = run / scenario / (name if repeat == 1 else f"{name}-r{repeat}")
     folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps({"healthy": healthy}))
+    plan = {"healthy": healthy, "seed": 7, "arm": name, "scenario": scenario, "repeat": repeat}
+    (folder / "plan.json").write_text(json.dumps(plan))
     said = {"scenario": scenario, "arm": name, "repeat": repeat, "status": "pass"}
     (folder / "history.jsonl").write_text(json.dumps(said))
     return folder
@@ -119,6 +122,67 @@ def test_runs_stay_apart(run_dir: Path, stream: Streams) -> None:
     assert isinstance(scenarios, list)
     assert [s["name"] for s in scenarios] == ["a", "twin", "a"]
     assert (document["run_dir"], document["seed"], document["wall_s"]) == (str(run_dir.parent), None, 3.5)
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> tuple[list[list[Path]], Judge]:
+    """Record which folders are judged as one arm."""
+    asked: list[list[Path]] = []
+
+    def judged(folders: Sequence[Path]) -> Verdict:
+        asked.append(list(folders))
+        return Verdict("a", "hardened", 1, 1, "gloo", "", Status.PASS, "", Outcome.FAILED)
+
+    return asked, Judge(judged, read_plan, combined)
+
+
+def test_folders_of_several_machines_are_one_arm(
+    tmp_path: Path, stream: Streams, split: tuple[list[list[Path]], Judge], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, how = split
+    hosts = [arm(tmp_path / f"host-{n}", "a", "hardened") for n in (0, 1)]
+    for host in hosts:
+        (host / "history.jsonl").unlink()
+    other = arm(tmp_path / "other", "a", "control")
+    out = stream()
+    execute([tmp_path / "host-0", tmp_path / "host-1", other], "json", how, out)
+    assert asked == [hosts, [other]]
+    assert (json.loads(out.getvalue())["seed"], capsys.readouterr().err) == (7, "")
+
+
+def test_a_runner_and_the_machines_it_could_not_see_are_one_arm(
+    run_dir: Path, stream: Streams, split: tuple[list[list[Path]], Judge]
+) -> None:
+    asked, how = split
+    runner = run_dir / "a" / "hardened"
+    away = arm(run_dir.parent.parent / "away", "a", "hardened")
+    (away / "history.jsonl").unlink()
+    execute([away, runner], "json", how, stream())
+    assert asked == [[runner, away]]
+
+
+def test_two_runs_with_the_same_seed_are_two(
+    run_dir: Path, stream: Streams, split: tuple[list[list[Path]], Judge]
+) -> None:
+    asked, how = split
+    twice = [arm(run_dir.parent / name, "a", "hardened") for name in ("y-7", "z-7")]
+    for folder in twice:
+        (folder.parent.parent / "run.json").write_text('{"seed": 7}')
+    (twice[1] / "history.jsonl").unlink()  # it did not come to its end, and must not vanish in the other
+    execute(twice, "json", how, stream())
+    assert asked == [[twice[0]], [twice[1]]]
+
+
+def test_what_a_program_did_before_a_run_is_no_arm_of_it(run_dir: Path, stream: Streams) -> None:
+    survey = arm(run_dir, "survey", "control")
+    (survey / "plan.json").write_text('{"scenario": "watch", "healthy": true, "seed": 7}')
+    arm(run_dir, "survey-results", "control")  # a scenario's own name
+    verdicts = as_json([run_dir], stream)["verdicts"]
+    assert isinstance(verdicts, list)
+    assert [v["scenario"] for v in verdicts if v["scenario"].startswith("survey")] == ["survey-results"]
+    alone = as_json([survey], stream)["verdicts"]
+    assert isinstance(alone, list)
+    assert len(alone) == 1  # asked for by its name
 
 
 def test_the_table(run_dir: Path, stream: Streams) -> None:

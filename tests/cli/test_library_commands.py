@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from chaoskit.cli import main, schema
-from chaoskit.model import ScenarioResult, Verdict
+from chaoskit.cli.show import moment
+from chaoskit.model import Phase, ScenarioResult, Trigger, Verdict
 from chaoskit.scenario import load, load_library, profile_names
-from chaoskit.scenario.listing import library_files
+from chaoskit.scenario.listing import FAMILIES, library_files
 
 Captured = pytest.CaptureFixture[str]
 
@@ -31,7 +32,7 @@ def test_list_as_json(capsys: Captured) -> None:
     for entry in found["scenarios"]:
         assert list(entry) == ["name", "family", "tags", "summary", "requires", "backends"]
     families = list(dict.fromkeys(entry["family"] for entry in found["scenarios"]))
-    assert families == ["process", "memory", "init", "collective", "network", "healthy"]
+    assert families == list(FAMILIES)
 
 
 def test_list_for_people(capsys: Captured) -> None:
@@ -47,6 +48,34 @@ def test_show_tells_every_scenario(name: str, capsys: Captured) -> None:
     for title in ("What runs", "What happens", "What must hold"):
         assert f"\n{title}\n" in text
     assert all(len(line) <= 110 or " " not in line.strip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        (Trigger("forward", module="layer.2", nth=3), "before its 3rd forward of layer.2"),
+        (Trigger("backward", module="Linear", phase=Phase.AFTER), "after its 1st backward of Linear"),
+        (Trigger("loader", nth=5), "before its 5th batch of a DataLoader"),
+        (Trigger("write", path="*.pt"), "at the first byte of a file *.pt"),
+        (Trigger("write", path="*.pt", nth=2), "at the first byte of the 2nd file *.pt"),
+    ],
+)
+def test_show_puts_every_moment_in_words(when: Trigger, words: str) -> None:
+    assert moment(when) == words
+
+
+def test_show_tells_a_program_as_one_would_type_it(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "train.py").write_text("")
+    text = said(capsys, "new", "mine").replace(
+        "workload: ddp-train", "workload: {script: train.py, args: [--name, 'a b']}"
+    )
+    (tmp_path / "mine.yaml").write_text(text)
+    shown = " ".join(said(capsys, "show", str(tmp_path / "mine.yaml")).split())
+    assert f"The script `{tmp_path}/train.py --name 'a b'` on 4 gloo ranks" in shown
+    command = text.replace("{script: train.py, args: [--name, 'a b']}", "{command: [torchrun, train.py]}")
+    (tmp_path / "mine.yaml").write_text(command)
+    shown = " ".join(said(capsys, "show", str(tmp_path / "mine.yaml")).split())
+    assert "The command `torchrun train.py`, which starts 4 gloo ranks" in shown
 
 
 def test_show_tells_when_where_and_what(capsys: Captured) -> None:

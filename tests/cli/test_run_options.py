@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.cli.run_options import Library, RunOptions, read
+from chaoskit.cli.option_values import Library
+from chaoskit.cli.run_options import RunOptions, read
 from chaoskit.errors import InvalidInput, usage
 from chaoskit.model import Profile, Scenario
 
@@ -144,3 +145,33 @@ def test_hostile_options_are_problems_or_values_never_tracebacks(text: str, more
     except InvalidInput as error:
         said = error.problems
     assert said
+
+
+def test_a_program_in_place_of_the_workload(library: Library, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    options = RunOptions(
+        ("oom",), script="train.py", behind=("--epochs", "1"), launcher="torchrun", within="90s"
+    )
+    request = read(options, library).request
+    assert request.program is not None
+    assert (request.program.target, request.program.args) == (str(tmp_path / "train.py"), ("--epochs", "1"))
+    assert (request.launcher, request.stall_s, request.ranks) == ("torchrun", 90.0, None)
+
+
+def test_a_command_brings_its_ranks(library: Library) -> None:
+    words = ("sh", "run.sh", "-n", "3", "{rank}")
+    request = read(RunOptions(("oom",), launcher="command", behind=words), library).request
+    assert (request.program and request.program.args, request.ranks) == (words, 3)
+
+
+def test_a_launcher_alone_starts_the_workload_of_the_file(library: Library) -> None:
+    request = read(RunOptions(("oom",), launcher="torchrun"), library).request
+    assert (request.program, request.launcher) == (None, "torchrun")
+
+
+def test_a_program_that_is_wrong_and_words_without_one(library: Library) -> None:
+    said = problems(RunOptions(("oom",), script="no.py", within="0s", launcher="slurm"), library)
+    assert len(said) == 2  # the launcher, and the duration: without it nobody knows what the script is for
+    (said_of_words,) = problems(RunOptions(("oom",), behind=("rank-killed",)), library)
+    assert "names of scenarios go before --" in said_of_words
+    assert "no.py" in problems(RunOptions(("oom",), script="no.py"), library)[0]

@@ -13,16 +13,22 @@ import pytest
 from chaoskit.errors import BrokenPlugin, InvalidInput
 from chaoskit.faults import REGISTRY, RankFault
 from chaoskit.faults.cast import Cast
+from chaoskit.faults.disk_full import DiskFull
 from chaoskit.faults.environment import Environment
 from chaoskit.faults.hold_gil import HoldGil
 from chaoskit.faults.kill import Kill
 from chaoskit.faults.leave import Leave
+from chaoskit.faults.loader_worker_killed import LoaderWorkerKilled
+from chaoskit.faults.loader_worker_stuck import LoaderWorkerStuck
 from chaoskit.faults.memory_cgroup import MemoryCgroup
 from chaoskit.faults.memory_limit import MemoryLimit
+from chaoskit.faults.open_files import OpenFiles
 from chaoskit.faults.port_taken import PortTaken
 from chaoskit.faults.raise_ import Raise
 from chaoskit.faults.reshape import Reshape
+from chaoskit.faults.shm_full import ShmFull
 from chaoskit.faults.slow import Slow
+from chaoskit.faults.slow_filesystem import SlowFilesystem
 from chaoskit.faults.stall import Stall
 from chaoskit.model import Fault, RankSet, Span, Timeouts
 from chaoskit.scenario import parse
@@ -34,8 +40,10 @@ arms:
   hardened: {profile: strict, expect: {outcome: failed, within: 2s}}
 """
 NAMES = [
-    "cast", "environment", "extra", "hold-gil", "kill", "leave", "memory-cgroup", "memory-limit", "oom",
-    "port-taken", "raise", "reshape", "sigterm", "skip", "slow", "stall", "stop", "swap",
+    "cast", "clock", "disk-full", "end-of-data", "environment", "extra", "hold-gil", "kill", "leave",
+    "leftover", "loader-worker-killed", "loader-worker-stuck", "memory-cgroup", "memory-limit", "nan", "oom",
+    "open-files", "port-taken", "preempt", "raise", "reshape", "second-thread", "shm-full", "sigterm",
+    "skip", "slow", "slow-filesystem", "stall", "stop", "swap",
 ]  # fmt: skip
 
 
@@ -97,6 +105,17 @@ def test_none_needs_torch_to_be_imported() -> None:
         (lambda: Reshape((1,), 4, 0.5), "numel"),
         (lambda: Reshape((1,), factor=1.0), "factor"),
         (lambda: Cast((1,), "complex"), "dtype"),
+        (lambda: LoaderWorkerKilled((1,), -1), "worker"),
+        (lambda: LoaderWorkerKilled((1,), 0, "SIGCONT"), "signal"),
+        (lambda: LoaderWorkerStuck((1,), -1), "worker"),
+        (lambda: LoaderWorkerStuck((1,), 0, 0.0), "for"),
+        (lambda: ShmFull((1,), -1), "bytes"),
+        (lambda: DiskFull((0,), "relative"), "path"),
+        (lambda: DiskFull((0,), "/"), "path"),
+        (lambda: DiskFull((0,), bytes=-1), "bytes"),
+        (lambda: OpenFiles((0,), -1), "spare"),
+        (lambda: SlowFilesystem((0,), "relative"), "path"),
+        (lambda: SlowFilesystem((0,), by_s=Span(0.0)), "by"),
     ],
 )
 def test_a_wrong_field_is_named(make: type[Fault], says: str) -> None:

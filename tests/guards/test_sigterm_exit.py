@@ -14,6 +14,7 @@ import torch.distributed as dist
 from guards.job import Job, start
 
 from chaoskit.guards.sigterm_exit import SigtermExit
+from chaoskit.progress import phase
 
 GUARD = SigtermExit(grace_s=0.5)
 FLAG = threading.Event()
@@ -97,3 +98,28 @@ def test_a_sigterm_to_a_forked_worker_is_none_to_the_rank() -> None:
 
     job = start(with_handler(run), SigtermExit(grace_s=0.2))
     assert [ended.code for ended in job.wait()] == [0, 0]
+
+
+def test_a_phase_declared_after_the_sigterm_may_take_its_time() -> None:
+    def loop() -> None:
+        with phase("routine", 60):
+            print("ready")
+            FLAG.wait()
+        with phase("last checkpoint", 60):
+            time.sleep(1.2)  # more than twice the grace
+        print("saved")
+        time.sleep(60)
+
+    first, _ = terminated(start(with_handler(loop), GUARD)).wait(kill=[1])
+    assert (first.code, first.out) == (143, "ready\nsaved\n"), first.err
+    assert "SIGTERM came 1." in first.err
+
+
+def test_a_phase_that_was_open_before_allows_nothing() -> None:
+    def stuck() -> None:
+        with phase("routine", 60):
+            sit_in_a_collective()
+
+    first, _ = terminated(start(with_handler(stuck), GUARD)).wait(kill=[1])
+    assert first.code == 143
+    assert "SIGTERM came 0.5 s ago" in first.err

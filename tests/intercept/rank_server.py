@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 
+import parallel_jobs
 import rank_jobs
 
 DEADLINE_S = 60
@@ -62,6 +63,7 @@ def wait_all(children, deadline):
 
 
 def serve():
+    rank_jobs.JOBS.update(parallel_jobs.JOBS)
     for module in PRELOAD:
         importlib.import_module(module)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -51,6 +51,9 @@ def test_durations_are_in_order(name: str) -> None:
     # A rank that is late within the init timeout is healthy.
     assert settings["census"]["wait_s"] >= timeouts.init_s
     assert settings["progress_watchdog"]["start_s"] > settings["census"]["wait_s"] + timeouts.init_s
+    if name == "strict":  # standing still is the watchdog's to end; the heartbeat is for what moves in vain
+        for key in ("timeout_s", "start_s"):
+            assert settings["step_heartbeat"][key] > settings["progress_watchdog"][key]
 
 
 def test_folklore_and_torchrun_are_to_the_letter() -> None:
@@ -185,6 +188,11 @@ def test_every_guard_keeps_the_contract_and_documents_itself() -> None:
         "collective_check",
         "sigterm_exit",
         "group_kill",
+        "adaptive_timeout",
+        "checkpoint",
+        "consistency",
+        "loader_check",
+        "step_heartbeat",
     } <= set(names)
     for name in names:
         cls = REGISTRY.get(name)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
-import pytest
+import signal
+import threading
 
 from chaoskit.faults import RankFault
 from chaoskit.faults.kill import Kill
+from chaoskit.faults.raise_ import Raise
 from chaoskit.faults.slow import Slow
 from chaoskit.model import Injection, Phase, Trigger
-from chaoskit.rank.triggers import Shot, shots_of, wrap_call
+from chaoskit.rank.triggers import MainThread, Shot, shots_of
 
 
 def shot(when: Trigger, fault: RankFault | None = None) -> Shot:
@@ -42,20 +42,50 @@ def test_who_is_no_target_may_have_to_wait_during_only() -> None:
     assert [(s.index, s.holds) for s in shots_of((before, during), 1)] == [(0, False), (1, False)]
 
 
-@pytest.mark.parametrize(("phase", "order"), [("before", "f1"), ("after", "1f")])
-def test_a_function_is_wrapped_where_its_module_has_it(
-    phase: str, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(math, "cbrt", lambda x: seen.append(str(x)))
-    wrap_call(shot(Trigger("call", call="math.cbrt", nth=2, phase=Phase(phase))), lambda _: seen.append("f"))
-    math.cbrt(0)
-    math.cbrt(1)
-    math.cbrt(2)
-    assert "".join(seen) == f"0{order}2"
+class Stop(Exception):
+    """What a fault raises."""
 
 
-@pytest.mark.parametrize("name", ["no_such_module.f", "math.no_such", "math.pi.no_such", "bare"])
-def test_a_name_that_is_none_raises(name: str) -> None:
-    with pytest.raises((ImportError, AttributeError)):
-        wrap_call(shot(Trigger("call", call=name)), lambda _: None)
+def test_what_is_due_on_another_thread_fires_in_the_main_one_and_none_is_forgotten() -> None:
+    seen: list[tuple[Shot, bool]] = []
+    all_fired = threading.Event()
+
+    def fire(one: Shot) -> None:
+        seen.append((one, threading.current_thread() is threading.main_thread()))
+        if len(seen) == 3:
+            all_fired.set()
+        raise Stop
+
+    before = signal.getsignal(signal.SIGRTMIN + 8)
+    shots = [shot(Trigger("after"), Raise((0,), "ValueError: x")) for _ in range(3)]
+    raised = 0
+    try:
+        main = MainThread(fire)
+        rings = [threading.Thread(target=main.fire, args=(one,)) for one in shots]
+        steps = [*(ring.start for ring in rings), *(ring.join for ring in rings), lambda: all_fired.wait(10)]
+        while steps:
+            try:
+                steps[0]()
+                steps.pop(0)
+            except Stop:
+                raised += 1
+            except RuntimeError:  # this thread had been started when the fault came
+                steps.pop(0)
+    finally:
+        signal.signal(signal.SIGRTMIN + 8, before)
+    assert {id(one) for one, _ in seen} == {id(one) for one in shots}
+    assert all(there for _, there in seen)
+    assert raised == 3
+
+
+def test_what_has_the_same_effect_anywhere_fires_at_once_where_it_is_due() -> None:
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGRTMIN + 8)
+    try:
+        main = MainThread(lambda _: seen.append(threading.get_ident()))
+        ring = threading.Thread(target=main.fire, args=(shot(Trigger("after")),))
+        ring.start()
+        ring.join()
+    finally:
+        signal.signal(signal.SIGRTMIN + 8, before)
+    assert seen == [ring.ident]

@@ -6,12 +6,14 @@ import json
 import math
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.model import Culprit, RankEnd, Result, ScenarioResult, Verdict
+from chaoskit.model import Culprit, RankEnd, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports import json_output
 from chaoskit.reports.judged import Judged
+from chaoskit.request import WATCH
 
 
 def test_the_whole_object(
@@ -51,6 +53,11 @@ def test_the_whole_object(
                     {"rank": 1, "exit_code": -9, "ended_s": 0.001, "last": None},
                 ],
                 "rerun": "chaoskit run rank-killed --arm hardened --seed 7",
+                "bites": None,
+                "ambiguous": False,
+                "not_applicable": [],
+                "notes": [],
+                "stragglers": [],
             }
         ],
         "summary": {
@@ -63,6 +70,36 @@ def test_the_whole_object(
         },
         "wall_s": 1.234,
     }
+
+
+def test_what_came_later_is_there(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged]
+) -> None:
+    full = verdict(
+        bites=True, ambiguous=True, not_applicable=("TORCH_NCCL_X",), notes=("barrier #3 → all_reduce #9",),
+        stragglers=(Culprit("rank", "2"),),
+    )  # fmt: skip
+    (said,) = json_output.document(judged(result(full)))["verdicts"]
+    assert (said["bites"], said["ambiguous"], said["not_applicable"]) == (True, True, ["TORCH_NCCL_X"])
+    assert said["notes"] == ["barrier #3 → all_reduce #9"]
+    assert said["stragglers"] == [{"kind": "rank", "id": "2"}]
+
+
+@pytest.mark.parametrize(("status", "code"), [("pass", 0), ("fail", 1), ("inconclusive", 2), ("skipped", 2)])
+def test_a_watched_program_belongs_to_no_scenario(
+    status: str,
+    code: int,
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+) -> None:
+    seen = verdict(scenario=WATCH, arm=WATCH, status=Status(status))
+    document = json_output.document(judged(result(seen, result=Result.HELD)))
+    assert document["verdicts"][0]["scenario"] is None
+    assert document["scenarios"][0]["name"] is None
+    assert document["summary"]["exit_code"] == code
+    own = json_output.document(judged(result(verdict(scenario=WATCH))))  # a scenario that is called so
+    assert own["verdicts"][0]["scenario"] == WATCH
 
 
 def test_an_interrupted_run_says_130(

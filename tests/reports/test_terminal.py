@@ -224,3 +224,45 @@ def test_an_interrupted_run_and_no_scenario_at_all(
     target = console(80)
     print_summary(judged(interrupted=True), target)
     assert "interrupted: what was not finished is not judged" in printed(target)
+
+
+def test_notes_of_all_arms_stand_above_them_and_stragglers_with_theirs(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged],
+    console: Make, printed: Callable[[Console], str],
+) -> None:  # fmt: skip
+    moved = "barrier #3 → all_reduce #9: the program issues 0 barriers"
+    control = verdict(arm="control", notes=(moved,))
+    hardened = verdict(notes=(moved, "result: unchecked \x1b[2J"), stragglers=(Culprit("rank", "2"),))
+    target = console(100)
+    print_summary(judged(result(control, hardened)), target)
+    lines = printed(target).splitlines()
+    assert lines[1] == f"    note: {moved}"
+    assert lines[3:6] == [
+        "    ✓ hardened  failed  87 ms of 2 s  rank 1 killed",
+        "        the others waited for: rank 2",
+        "        note: result: unchecked \\x1b[2J",
+    ]
+    assert moved not in "".join(lines[2:])
+
+
+def test_a_reason_that_all_share_is_said_once(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged],
+    console: Make, printed: Callable[[Console], str],
+) -> None:  # fmt: skip
+    why = "the program does not complete without any fault"
+    arms = [
+        verdict(
+            arm=name, status=Status.INCONCLUSIVE, reason=why, outcome=None, where="", rerun=f"again {name}"
+        )
+        for name in ("control", "hardened")
+    ]
+    results = [
+        result(*arms, result=Result.INCONCLUSIVE, reason=f"control: {why}", name=name) for name in ("a", "b")
+    ]
+    target = console(100)
+    print_summary(judged(*results), target)
+    text = printed(target)
+    assert text.count(why) == 1
+    assert f"? a  inconclusive  [gloo]\n    reason: {why}\n    ? control" in text
+    assert "? b  inconclusive  [gloo]\n    reason: the same as of a\n    ? control" in text
+    assert text.count("rerun: again hardened") == 2

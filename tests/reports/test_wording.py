@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.model import Culprit, Verdict
-from chaoskit.reports.wording import culprits_of, latency_of, production_bound_of, safe, seconds
+from chaoskit.reports.wording import (
+    culprits_of,
+    end_of,
+    latency_of,
+    origin_of,
+    production_bound_of,
+    ranks_of,
+    safe,
+    seconds,
+)
 
 
 @settings(deadline=None)
@@ -78,3 +87,29 @@ def test_the_production_bound_is_given_only_where_it_differs(verdict: Callable[.
     assert production_bound_of(verdict()) == ""
     assert production_bound_of(verdict(production_bound_s=602.0)) == "in production ~602 s"
     assert production_bound_of(verdict(production_bound_s=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ([2], "rank 2"),
+        ([2, 0], "ranks 0, 2"),
+        ([0, 1], "ranks 0, 1"),
+        ([0, 1, 2], "ranks 0-2"),
+        ([70, *range(64)], "ranks 0-63, 70"),
+        ([1, 1], "rank 1"),
+    ],
+)
+def test_many_ranks_are_said_shortly(ranks: list[int], said: str) -> None:
+    assert ranks_of(ranks) == said
+
+
+def test_how_a_process_ended() -> None:
+    assert [end_of(code) for code in (0, 3, -9, -99, None)] == [
+        "exit 0", "exit 3", "SIGKILL", "signal 99", "ended by chaoskit",
+    ]  # fmt: skip
+
+
+def test_what_a_run_can_be_told_by() -> None:
+    assert origin_of(7, "2.13.0") == "seed 7, torch 2.13.0"
+    assert origin_of(None, "") == "several seeds"

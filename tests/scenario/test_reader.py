@@ -108,6 +108,10 @@ def test_a_file_becomes_the_value_that_one_would_build() -> None:
         ),
         ("{step: 5, op: barrier, nth: 2}", Trigger("collective", "barrier", 2, step=5)),
         ("{op: all_reduce, group: default}", Trigger("collective", "all_reduce")),
+        ("{forward: layer.2, nth: 3}", Trigger("forward", nth=3, module="layer.2")),
+        ("{backward: Linear, phase: after}", Trigger("backward", phase=Phase.AFTER, module="Linear")),
+        ("{loader: any, nth: 5}", Trigger("loader", nth=5)),
+        ('{write: "{scratch}/*.pt", nth: 2}', Trigger("write", nth=2, path="{scratch}/*.pt")),
     ],
 )
 def test_every_form_of_a_trigger(text: str, trigger: Trigger) -> None:
@@ -160,7 +164,7 @@ CASES = [
     ("nth: 8", "nth: 0", 10, "faults[0].when.nth must be from 1", ""),
     ("nth: 8", "nth: 1_000", 10, "underscores", "quotes"),
     ("phase: during", "phase: amid", 10, "phase must be one of before, during, after", ""),
-    ("op: all_reduce, nth: 8, phase: during", "nth: 8", 10, "names no moment", "op, step, call, after"),
+    ("op: all_reduce, nth: 8, phase: during", "nth: 8", 10, "names no moment", "op, step, call, forward"),
     ("op: all_reduce, nth: 8", "op: all_reduce, call: a.b, nth: 8", 10, "names two moments: op and call", ""),
     ("{op: all_reduce, nth: 8, phase: during}", "launch", 10, "kill can never fire at launch", "it accepts"),
     (
@@ -174,6 +178,13 @@ CASES = [
     ("{step: 3}", "{step: 3, nth: 2}", 12, "`nth` has no meaning beside `step`", "remove"),
     ("{step: 3}", "{call: save}", 12, "names no module", "torch.save"),
     ("{step: 3}", "{call: torch.save, phase: during}", 12, "no phase during", "before or after"),
+    ("{step: 3}", "{forward: layer, phase: during}", 12, "a forward has no phase during", "before or after"),
+    ("{step: 3}", "{loader: any, phase: during}", 12, "a batch (loader) has no phase during", ""),
+    ("{step: 3}", "{backward: a..b}", 12, "'a..b' is no dotted name", "layer.2"),
+    ("{step: 3}", "{loader: 5}", 12, "loader must be any, is 5", "{loader: any, nth: 5}"),
+    ("{step: 3}", "{write: ckpt/}", 12, "'ckpt/' names no file", "*.pt"),
+    ("{step: 3}", "{write: x.pt, phase: after}", 12, "`phase` has no meaning beside `write`", "remove"),
+    ("{step: 3}", "{write: x.pt, loader: any}", 12, "names two moments: loader and write", ""),
     (
         "for: {timeout: collective, times: 2, plus: 1s}",
         "for: {timeout: colective}",

@@ -6,6 +6,7 @@ import importlib
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from forked_ranks import make_plan, run_arm
@@ -14,7 +15,10 @@ from chaoskit import workloads
 from chaoskit.history import Entered, PhaseDeclared, Reported, Stepped
 from chaoskit.workloads._digest import fold, share, total
 
-NAMES = ["all-reduce-loop", "ddp-train", "subgroups"]
+NAMES = [
+    "all-reduce-loop", "checkpoint-train", "ddp-train", "decisions", "loader-train", "preemptible",
+    "prepare-data", "skip-on-error", "subgroups", "try-finally", "uneven-data",
+]  # fmt: skip
 
 
 def test_all_are_found_without_torch() -> None:
@@ -73,6 +77,26 @@ def test_ddp_has_several_buckets_and_declares_its_checkpoints() -> None:
         (0, "checkpoint", True), (0, "checkpoint", False),
     ]  # fmt: skip
     assert [e.nth for e in run.of(Entered, 1) if e.op == "barrier"] == [1, 2]
+
+
+@pytest.mark.timeout(60)
+def test_a_loader_has_its_batches_with_and_without_workers() -> None:
+    wanted = make_plan(workload="loader-train", ranks=2).expected_result
+    for settings in ({"workers": 0}, {"persistent": False, "workers": 1}, {"cache": True}):
+        run = run_arm(workload="loader-train", ranks=2, settings=settings, deadline_s=30)  # type: ignore[arg-type]
+        assert [e.value for e in run.of(Reported)] == [wanted, wanted], settings
+
+
+@pytest.mark.timeout(60)
+def test_checkpoints_are_resumed_from_the_newest(tmp_path: Path) -> None:
+    scratch = {slot: {"CHAOSKIT_SCRATCH": str(tmp_path)} for slot in (0, 1)}
+    first = run_arm(workload="checkpoint-train", settings={"steps": 12}, env=scratch)
+    assert set(first.exit_codes.values()) == {0}
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["step-10.pt", "step-5.pt"]
+    second = run_arm(workload="checkpoint-train", settings={"resume": True}, env=scratch)
+    assert len(second.of(Stepped, 1)) == 10
+    wanted = make_plan(workload="checkpoint-train").expected_result
+    assert [e.value for e in second.of(Reported)] == [wanted, wanted]
 
 
 @pytest.mark.timeout(60)

@@ -47,7 +47,7 @@ def _when(split: _Split) -> float:
 
 
 def _splits(job: Job) -> list[_Split]:
-    found = (_first_split(group, members, job) for group, members in job.groups.items())
+    found = (_first_split(group, members, job) for group, members in job.groups)
     return [s for s in found if s is not None]
 
 

@@ -40,6 +40,8 @@ class _Cause:
 
 def find(job: Job) -> Blame | None:
     """Return the rank (or ranks) whose own end came first."""
+    if blame := _all_told(job) or _all_alike(job):
+        return blame
     causes = [c for c in (_cause(job, v) for v in job.ranks) if c is not None]
     strong = [c for c in causes if not c.weak]
     if strong:
@@ -55,8 +57,43 @@ def find(job: Job) -> Blame | None:
     return Blame(culprits, first.kind, f"{names(ranks)} {first.reason}", first.view.last_line)
 
 
+def _all_told(job: Job) -> Blame | None:
+    """The whole job was told to end: no rank is at fault."""
+    if not job.ranks or not all(job.told_from_outside(v) for v in job.ranks):
+        return None
+    return Blame(kind=Kind.KILLED, reason="every rank was told to end from outside the job")
+
+
+def _all_alike(job: Job) -> Blame | None:
+    """All ranks did the same thing at the same place of the program: none of them only suffered from it."""
+    if len({_own_way(v) for v in job.ranks}) != 1 or _own_way(job.ranks[0]) is None:
+        return None
+    causes = [c for v in job.ranks if (c := _own_error(job, v) or _own_end(job, v)) is not None]
+    if len(causes) < len(job.ranks):
+        return None
+    first = min(causes, key=lambda c: c.t_s)
+    culprits = tuple(Culprit("rank", str(r)) for r in sorted({c.view.rank for c in causes}))
+    return Blame(culprits, first.kind, f"every rank {first.reason}", first.view.last_line)
+
+
+def _own_way(view: RankView) -> tuple[object, ...] | None:
+    """What a rank did to end, numbers of ranks and devices in its words aside; None if it is a victim."""
+    if view.fired is not None or view.signals or view.failed:
+        return None
+    done = len(view.entered) + view.lost
+    if (raised := view.raised) is not None:
+        return raised.type, re.sub(r"\d+", "#", raised.message), raised.site, raised.category, done
+    return (view.exit_code, done) if view.ended_itself and (view.exit_code or 0) > 0 else None
+
+
 def _cause(job: Job, view: RankView) -> _Cause | None:
-    cause = _own_error(job, view) or _stop(view) or _own_end(job, view)
+    told = view.signalled
+    if told is not None and job.told_from_outside(view):
+        name = signal.Signals(told.signal).name
+        return _Cause(view, told.t_s, Kind.KILLED, f"was told to end by {name} from outside the job")
+    cause = _own_error(job, view) or _stop(view)
+    if cause is None and not job.ended_by_launcher(view):
+        cause = _own_end(job, view)
     if cause is None or cause.kind in _NOT_AN_ANSWER:
         return cause
     if view.signalled is not None and view.signalled.t_s <= cause.t_s:
@@ -66,7 +103,7 @@ def _cause(job: Job, view: RankView) -> _Cause | None:
 
 def _own_error(job: Job, view: RankView) -> _Cause | None:
     raised = view.raised
-    if _was_told_to_end(view) and not _was_stuck(job, view):
+    if _was_told_to_end(job, view) and not _was_stuck(job, view):
         assert view.fired is not None
         return _Cause(view, view.fired.t_s, Kind.KILLED, "was told to end by SIGTERM")
     if view.fired is not None and view.fired.guard == "oom_exit":
@@ -76,12 +113,16 @@ def _own_error(job: Job, view: RankView) -> _Cause | None:
     text = " ".join(raised.message.split())[:160]
     if raised.category == "out_of_memory":
         return _Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
+    if raised.type == "SystemExit":
+        return _Cause(view, raised.t_s, Kind.EXITED, f"called sys.exit({text!r})")
     return _Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
 
 
-def _was_told_to_end(view: RankView) -> bool:
+def _was_told_to_end(job: Job, view: RankView) -> bool:
     """Did a SIGTERM from outside the job end this rank? One of its launcher makes it a victim."""
     if view.fired is None or view.fired.guard != "sigterm_exit":
+        return False
+    if job.external and job.lost_before(view, view.fired.t_s):
         return False
     return view.signalled is None or view.signalled.t_s > view.fired.t_s
 
@@ -114,6 +155,8 @@ def _own_end(job: Job, view: RankView) -> _Cause | None:
     ended = view.ended
     if ended is None or not view.ended_itself or view.is_victim_by_error or view.fired is not None:
         return None
+    if view.outlived and job.external:
+        return None  # whoever ended the launcher at the deadline ended its ranks
     code = ended.exit_code
     if code == 0:
         if view.finished is not None or all(v.exit_code == 0 for v in job.ranks):

@@ -10,7 +10,7 @@ from chaoskit.model import Blame, Kind
 
 def find(job: Job) -> Blame | None:
     """Return an abort or a hang at teardown; no rank is at fault (torch's own, see docs)."""
-    if not job.ranks or any(v.finished is None for v in job.ranks):
+    if not job.ranks or not all(v.work_done for v in job.ranks):
         return None
     hung = [v.rank for v in job.ranks if v.alive_at_deadline]
     if hung:

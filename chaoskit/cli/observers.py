@@ -1,4 +1,4 @@
-"""The observers that ``chaoskit run`` gives the engine: what is known so far, and what is shown."""
+"""The observers that ``run`` and ``watch`` give the engine: what is known so far, and what is shown."""
 
 from __future__ import annotations
 
@@ -74,15 +74,20 @@ class Both:
             observer.scenario_ended(result)
 
 
-def progress(stdout: IO[str], stderr: IO[str], *, json: bool) -> AbstractContextManager[Observer]:
+def progress(
+    stdout: IO[str], stderr: IO[str], *, json: bool, watching: str = ""
+) -> AbstractContextManager[Observer]:
     """Return what shows the progress: a live table on a terminal, else lines on stderr; the report that
-    follows is alone on stdout where that is a file or a pipe."""
+    follows is alone on stdout where that is a file or a pipe. ``watching`` is the program of a watch."""
     from chaoskit.reports.console import console_for, is_live
     from chaoskit.reports.live import LiveTable
-    from chaoskit.reports.progress_lines import ProgressLines
+    from chaoskit.reports.progress_lines import ProgressLines, StartLine
 
     stream = stderr if json else stdout
     console = console_for(stream)
     if is_live(stream, console):
         return LiveTable(console)
-    return nullcontext(Silent()) if json else ProgressLines(console_for(stderr))
+    if json:
+        return nullcontext(Silent())
+    lines = console_for(stderr)
+    return StartLine(lines, watching) if watching else ProgressLines(lines)

@@ -1,0 +1,120 @@
+"""Do the ranks still hold alike what they have to hold alike? From checksums of their replicated state.
+
+Only checksums of the same thing at the same moment are compared: after the same number of updates, or at the
+end where ranks made different numbers of them. A rank may take several of one moment (the last may be one of
+the end); ranks differ there only if no checksum is common to all of them.
+
+A script may change its state after the last update by design: rank 0 loads the best of its checkpoints to
+evaluate it. So a difference of rank 0 alone, at the end alone, is blamed on nobody. It is only told where the
+ranks were equal just before the last update, and leaves the verdict open where the last check was earlier.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from chaoskit.judge.job import Job, names
+
+FINAL = -1
+"""Stands for the step of the checks at the end: the ranks may have made different numbers of updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the replicas differ for the first time; ``odd`` are the minority, or all where none is clear."""
+
+    step: int  # after so many updates; FINAL: at the end only
+    odd: tuple[int, ...]
+    clear: bool
+    equal_at: int | None = None  # the last check before, at which all were equal
+
+    @property
+    def when(self) -> str:
+        at = "at the end" if self.step == FINAL else f"after step {self.step}"
+        return at if self.equal_at is None else f"{at} (equal still after step {self.equal_at})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``checks``: moments at which all ranks were compared and were equal."""
+
+    checks: int = 0
+    difference: Difference | None = None
+    note: str = ""
+    doubt: str = ""  # why nothing can be said
+
+
+Moment = tuple[bool, int, int]
+"""Whether only the end is the same for all (the ranks made different numbers of updates), step, ordinal."""
+
+
+def compare(job: Job) -> Comparison:
+    """Return how the replicas of this job compare."""
+    moments = _moments(job)
+    ends = _ends(job)
+    equal, last = 0, None
+    for moment in sorted(moments):
+        final, step, ordinal = moment
+        odd = _odd(moments[moment])
+        if odd is None:
+            equal += len(moments[moment]) == len(job.ranks) > 1
+            last = last if final else step
+            continue
+        at_end = final or step == max(ends.get(ordinal, {-1}))
+        difference = Difference(FINAL if at_end else step, *odd, last)
+        if at_end and last is not None and _by_design(difference):
+            return _changed_at_the_end(job, difference, equal)
+        return Comparison(equal, difference)
+    return Comparison(equal)
+
+
+def _moments(job: Job) -> dict[Moment, dict[int, frozenset[int]]]:
+    """Return the checksums that each rank took of a moment, where two ranks or more did."""
+    found: dict[Moment, dict[int, set[int]]] = {}
+    ends = _ends(job)
+    for view in job.ranks:
+        for event in view.replicated:
+            final = event.final and len(ends[event.ordinal]) > 1
+            moment = (final, 0 if final else event.step, event.ordinal)
+            found.setdefault(moment, {}).setdefault(view.rank, set()).add(event.checksum)
+    return {
+        moment: {rank: frozenset(sums) for rank, sums in by_rank.items()}
+        for moment, by_rank in found.items()
+        if len(by_rank) > 1
+    }
+
+
+def _ends(job: Job) -> dict[int, set[int]]:
+    """Return the numbers of updates at the end, by ordinal."""
+    found: dict[int, set[int]] = {}
+    for event in (e for v in job.ranks for e in v.replicated if e.final):
+        found.setdefault(event.ordinal, set()).add(event.step)
+    return found
+
+
+def _odd(seen: dict[int, frozenset[int]]) -> tuple[tuple[int, ...], bool] | None:
+    """Return the ranks that differ and whether a majority tells that they do; None where all are equal."""
+    if frozenset.intersection(*seen.values()):
+        return None
+    counts = Counter(checksum for sums in seen.values() for checksum in sums)
+    most, count = counts.most_common(1)[0]
+    clear = count * 2 > len(seen)
+    return tuple(sorted(rank for rank, sums in seen.items() if not clear or most not in sums)), clear
+
+
+def _by_design(difference: Difference) -> bool:
+    return difference.odd == (0,) or (not difference.clear and difference.odd == (0, 1))
+
+
+def _changed_at_the_end(job: Job, difference: Difference, equal: int) -> Comparison:
+    assert difference.equal_at is not None
+    updates = max(e.step for v in job.ranks for e in v.replicated if e.final)
+    who = (
+        f"{names(difference.odd)} alone differs" if difference.clear else "the replicas of both ranks differ"
+    )
+    said = f"{who} at the end, equal still after step {difference.equal_at} of {updates}"
+    if updates - difference.equal_at <= 1:
+        return Comparison(equal, None, f"{said}: right if it loaded a checkpoint to evaluate it")
+    why = "by a fault in the last steps, or by loading a checkpoint to evaluate it"
+    return Comparison(equal, None, doubt=f"{said}, {why}: cannot be told")

@@ -1,0 +1,89 @@
+"""Judges a run again from its files alone, also where its ranks wrote them on several machines."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaoskit import codec, history
+from chaoskit.errors import InvalidInput, Problem
+from chaoskit.history import ArmEnded, Ended, Event, History, Malfunction, Started
+from chaoskit.judge import clocks, contract
+from chaoskit.model import Plan, Status, Verdict
+from chaoskit.rank import joining, region
+
+
+def judge_again(arm_dir: Path, *others: Path) -> Verdict:
+    """Return the verdict of an arm from its files alone.
+
+    ``others`` are folders of the same arm from other machines; their ranks' files are put together. Raises
+    InvalidInput where there is nothing to judge, or nothing readable. A damaged history is judged as far as
+    it goes, and is inconclusive.
+    """
+    folders = (arm_dir, *others)
+    try:
+        plan = codec.load_plan((arm_dir / "plan.json").read_text(encoding="utf-8"))
+        if (skipped := _skipped(arm_dir)) is not None:
+            return skipped
+        found, notes = _collected(folders) if _has_rank_files(folders) else (_read(arm_dir), ())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput([Problem(f"cannot be judged: {error}", str(arm_dir))]) from None
+    return contract.judge(dataclasses.replace(plan, notes=(*plan.notes, *notes)), found)
+
+
+def same_arm(first: Path, second: Path) -> bool:
+    """Return whether both folders are of one arm: their plans are equal."""
+    with contextlib.suppress(OSError, UnicodeDecodeError, InvalidInput):
+        plans: list[Plan] = [
+            codec.load_plan((folder / "plan.json").read_text(encoding="utf-8")) for folder in (first, second)
+        ]
+        return plans[0] == plans[1]
+    return False
+
+
+def _read(arm_dir: Path) -> History:
+    found, problems = history.read(arm_dir / "history.jsonl")
+    if problems:
+        return _doubted(found, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
+    if not found.all(Malfunction) and not found.all(ArmEnded):
+        return _doubted(found, "the history ends before the arm did: its last lines are missing")
+    return found
+
+
+def _has_rank_files(folders: Sequence[Path]) -> bool:
+    return any(True for f in folders for _ in f.glob(f"rank*/{joining.KEEPER_FILE}"))
+
+
+def _collected(folders: Sequence[Path]) -> tuple[History, tuple[str, ...]]:
+    """What the ranks and their keepers wrote into files, in order, on one clock; and what to say of that."""
+    events: list[Event] = []
+    for folder in folders:
+        ranks, keepers = joining.read_files(folder)
+        for slot, body in ranks.items():
+            events += region.read_events(body, slot)
+        for slot, body in keepers.items():
+            events += region.read_notes(body, slot)[0]
+    found, notes = clocks.aligned(History.of(events))
+    ended = {e.slot for e in found.all(Ended)}
+    open_ends = sorted({e.slot for e in found.all(Started)} - ended)
+    if open_ends:
+        listed = ", ".join(map(str, open_ends))
+        why = f"nobody saw the end of ranks {listed}: they still run, or their keeper was killed"
+        return _doubted(found, why), notes
+    last_s = max((e.t_s for e in found.events), default=0.0)
+    return History.of((*found.events, ArmEnded(last_s, -1))), notes
+
+
+def _doubted(found: History, why: str) -> History:
+    return History.of((*found.events, Malfunction(0.0, -1, why)))
+
+
+def _skipped(arm_dir: Path) -> Verdict | None:
+    """The verdict of an arm that was not run: it has no history, and nothing to judge anew."""
+    kept = arm_dir / "verdict.json"
+    if (arm_dir / "history.jsonl").exists() or not kept.exists():
+        return None
+    verdict = codec.load_verdict(kept.read_text(encoding="utf-8"))
+    return verdict if verdict.outcome is None and verdict.status is not Status.PASS else None

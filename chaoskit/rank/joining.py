@@ -1,0 +1,122 @@
+"""How a process that somebody else started becomes a rank of an arm: by its plan and what lies beside it.
+
+On the runner's machine the offer beside the plan names the runner's shared memory, so the runner sees the
+rank live. Anywhere else (another machine, a pod, a runner that has gone) the rank writes files of the same
+layout into ``rank<N>/`` of a folder of its own, and ``chaoskit judge`` reads them later. Standard library
+only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from chaoskit.rank import region
+from chaoskit.rank.region import RANK_FILE, Channels
+
+OFFER: Final = "offer.json"
+KEEPER_FILE: Final = "keeper.region"
+FOLDER_VARIABLE: Final = "CHAOSKIT_DIR"
+SLOT_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+"""Who a process is, as torchrun, Slurm, Open MPI and MPICH say it. The first that is set counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The runner's process and its descriptors, which others of the same user open through /proc."""
+
+    pid: int
+    memfd: int
+    doorbell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Where the rank and its keeper write. ``folder`` is "" where the runner sees both live."""
+
+    slot: int
+    rank: Channels
+    keeper: Channels
+    folder: str = ""
+
+
+def offer(arm_dir: Path, made: Offer) -> None:
+    """Let ranks on this machine join live."""
+    (arm_dir / OFFER).write_text(json.dumps(asdict(made)), encoding="utf-8")
+
+
+def withdraw(arm_dir: Path) -> None:
+    """The arm is over; a later process must not look for the runner's memory."""
+    with contextlib.suppress(OSError):
+        (arm_dir / OFFER).unlink(missing_ok=True)
+
+
+def slot_of(environment: Mapping[str, str]) -> int | None:
+    """Return which of the ranks this process is, None where no launcher says so."""
+    for name in SLOT_VARIABLES:
+        text = environment.get(name, "")
+        if text.isascii() and text.isdigit():
+            return int(text)
+    return None
+
+
+def join(plan_path: str, ranks: int, slot: int, folder: str = "") -> Joined:
+    """Open what process ``slot`` writes to. Raises OSError where neither way can be had.
+
+    ``folder`` asks for files there; else the offer beside the plan is taken, then files beside the plan.
+    """
+    beside = Path(plan_path).resolve().parent
+    if not folder and (live := _live(beside, ranks, slot)) is not None:
+        return live
+    target = Path(folder) if folder else beside
+    own = target / f"rank{slot}"
+    own.mkdir(parents=True, exist_ok=True)
+    if target != beside:
+        (target / "plan.json").write_bytes(Path(plan_path).read_bytes())
+    rank, keeper = _file(own / RANK_FILE), _file(own / KEEPER_FILE)
+    return Joined(slot, Channels(rank, 0, folder=str(target)), Channels(keeper, 0), str(target))
+
+
+def _live(beside: Path, ranks: int, slot: int) -> Joined | None:
+    try:
+        made = Offer(**json.loads((beside / OFFER).read_text(encoding="utf-8")))
+        memfd = os.open(f"/proc/{made.pid}/fd/{made.memfd}", os.O_RDWR | os.O_CLOEXEC)
+        doorbell = os.open(f"/proc/{made.pid}/fd/{made.doorbell}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError, TypeError):
+        return None
+    if os.fstat(memfd).st_size != 2 * ranks * region.REGION_BYTES or slot >= ranks:
+        return None  # that number belongs to something else by now
+    return Joined(slot, Channels(memfd, slot, doorbell), Channels(memfd, ranks + slot, doorbell))
+
+
+def _file(path: Path) -> int:
+    """Make the file anew: what an earlier attempt left is not this one's."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.posix_fallocate(fd, 0, region.REGION_BYTES)
+    return fd
+
+
+def read_files(folder: Path) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """Return what ranks and keepers have written into files of ``folder``, by slot."""
+    found: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
+    for path in sorted(folder.glob("rank*")):
+        number = path.name.removeprefix("rank")
+        if not number.isdigit():
+            continue
+        for name, into in zip((RANK_FILE, KEEPER_FILE), found, strict=True):
+            with contextlib.suppress(OSError):
+                into[int(number)] = (path / name).read_bytes()
+    return found
+
+
+def release_all(memory: mmap.mmap) -> None:
+    """The rank of this region is gone or stopped: whoever is held for it may go on."""
+    words = memoryview(memory)[: region.HEADER_BYTES].cast("Q")
+    words[region.Word.RELEASED] = 0xFFFF_FFFF_FFFF_FFFF
+    words.release()

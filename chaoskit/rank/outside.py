@@ -1,0 +1,87 @@
+"""What is done for a program that chaoskit did not write: it declares nothing, so its end is found out.
+
+May not change what the program does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from chaoskit.faults import RankFault
+from chaoskit.guards import sidecar, torch_hooks
+from chaoskit.intercept import replicated
+from chaoskit.model import Injection
+from chaoskit.rank.recorder import Recorder
+from chaoskit.rank.region import Kind
+from chaoskit.rank.tap import Tap
+
+CHECK_EVERY: Final = 16
+"""Updates between two checksums of the replicated state: 0.4 ms for each MiB of parameters."""
+_kept: list[object] = []
+
+
+def follow(tap: Tap, recorder: Recorder, forked: bool) -> None:
+    """Record the checksums of what is replicated, and take the end of the process group as that of the work.
+
+    In a ``forked`` rank the models are kept alive from then on: freed after the group, DDP's reducer at
+    times joins gloo's thread under the GIL and hangs for good, and such a rank skips the finalization in
+    which a fresh interpreter would free them anyway.
+    """
+    replicated.watch_replicated()
+    replicated.on_replica(lambda replica: _record(recorder, replica, final=False), every=CHECK_EVERY)
+
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        def destroy_process_group(group: Any = None) -> Any:
+            import torch.distributed as dist
+
+            last = (group is None or group is dist.group.WORLD) and dist.is_initialized()
+            if last and sys.exc_info()[1] is None:
+                record_last(recorder)
+                if forked:
+                    _kept.extend(replicated.owners())
+            result = original(group)
+            if last and sys.exc_info()[1] is None:
+                finished(tap)
+            return result
+
+        return destroy_process_group
+
+    torch_hooks.replace("destroy_process_group", watched)
+
+
+def finished(tap: Tap) -> None:
+    """The program's work is done, also for the guards that care."""
+    tap.finished()
+    sidecar.work_done()
+
+
+def record_last(recorder: Recorder) -> None:
+    """Record what every rank of the job holds alike, as it is at the end."""
+    for replica in replicated.replicas():
+        _record(recorder, replica, final=True)
+
+
+def _record(recorder: Recorder, replica: replicated.Replica, final: bool) -> None:
+    import torch.distributed as dist
+
+    if not dist.is_initialized() or len(replica.ranks) != dist.get_world_size():
+        return
+    number = int(Kind.REPLICATED)
+    recorder.put(number, time.monotonic_ns(), 0, int(final), replica.step, replica.ordinal, replica.checksum)
+
+
+def change_environment(injections: tuple[Injection, ...], slot: int) -> None:
+    """Make the environment what a faulty launcher would have handed over (the trigger ``launch``)."""
+    for injection in injections:
+        fault = injection.fault
+        if injection.when.kind != "launch" or not isinstance(fault, RankFault) or not fault.targets(slot):
+            continue
+        changed = dict(os.environ)
+        fault.environment(changed)
+        for name in set(os.environ) - set(changed):
+            del os.environ[name]
+        os.environ.update(changed)

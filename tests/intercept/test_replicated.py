@@ -1,0 +1,202 @@
+"""What is known to be replicated, when it is looked at, and its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.distributed as dist
+from guards.job import start
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import distribute_module
+from torch.nn.parallel import DistributedDataParallel
+
+from chaoskit.intercept import replicated
+from chaoskit.intercept.checksum import checksum
+from chaoskit.intercept.replicated import Replica
+
+# ---- the checksum
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int8, torch.complex64])
+@pytest.mark.parametrize("numel", [1, 7, 1000, 140_001])
+def test_every_bit_counts(dtype: torch.dtype, numel: int) -> None:
+    tensor = (torch.rand(numel) * 100).to(dtype)
+    before = checksum([tensor])
+    assert 0 <= before < 1 << 63
+    assert checksum([tensor.clone()]) == before
+    for at in {0, numel // 2, numel - 1}:
+        for bit in (0, 7):
+            other = tensor.clone()
+            other.view(torch.uint8)[at * tensor.element_size()] ^= 1 << bit
+            assert checksum([other]) != before
+
+
+def test_no_two_flipped_signs_cancel() -> None:
+    tensor = torch.randn(64)
+    seen = {checksum([tensor]), checksum([-tensor])}
+    for one in range(64):
+        for two in range(one):
+            other = tensor.clone()
+            other[[one, two]] *= -1
+            seen.add(checksum([other]))
+    assert len(seen) == 2 + 64 * 63 // 2
+
+
+def test_position_and_order_count_and_memory_layout_does_not() -> None:
+    one, two = torch.randn(30, 7), torch.randn(8)
+    assert checksum([one, two]) != checksum([two, one])
+    swapped = two.clone()
+    swapped[[0, 1]] = two[[1, 0]]
+    assert checksum([swapped]) != checksum([two])
+    assert checksum([one.t().contiguous().t()]) == checksum([one])
+    padded = torch.cat([torch.zeros(1), two])
+    assert checksum([padded[1:]]) == checksum([two])
+    assert checksum([torch.zeros(3)]) != checksum([torch.zeros(4)])
+    assert checksum([]) == 0
+    assert checksum([torch.zeros(0), two]) != checksum([two])
+
+
+# ---- what is known
+
+
+def seen_by(run: Callable[[list[Replica]], object], ranks: int = 2) -> list[str]:
+    """Run a job and return what each rank printed."""
+
+    def job() -> None:
+        found: list[Replica] = []
+        replicated.on_replica(found.append)
+        dist.init_process_group("gloo")
+        torch.manual_seed(dist.get_rank())
+        run(found)
+        dist.barrier()
+        dist.destroy_process_group()
+
+    ended = start(job, ranks=ranks).wait(40)
+    assert [rank.code for rank in ended] == [0] * ranks, ended
+    return [rank.out for rank in ended]
+
+
+def one_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_ddp_parameters_are_looked_at_before_the_forward_pass_after_each_update() -> None:
+    def run(found: list[Replica]) -> None:
+        model = DistributedDataParallel(torch.nn.Linear(8, 8))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            one_step(model, optimizer)
+        model(torch.randn(2, 8))
+        model(torch.randn(2, 8))  # no update since
+        model.eval()
+        model(torch.randn(2, 8))
+        assert [(r.ranks, r.ordinal, r.step, r.numel) for r in found] == [
+            ((0, 1), 0, n, 72) for n in range(4)
+        ]
+        assert found[-1].checksum == checksum(model.parameters())
+        assert len({r.checksum for r in found}) == 4
+        assert replicated.numel() == 72
+        print([r.checksum for r in found], replicated.state(1))
+        first = replicated.state(1)
+        next(model.parameters()).data += 1
+        assert replicated.state(1) == first != replicated.state(2)
+        del model, optimizer
+        assert replicated.state(3) is None
+
+    one, two = seen_by(run)
+    assert one == two
+
+
+def test_ignored_and_frozen_parameters_and_buffers_are_not() -> None:
+    def run(found: list[Replica]) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 8))
+        model[0].weight.requires_grad_(False)
+        ignored = ["2.weight"]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
+        model = DistributedDataParallel(model)
+        assert replicated.numel() == 8 + 16 + 8
+
+    seen_by(run)
+
+
+def test_sharded_parameters_are_not_and_replicated_dtensors_are() -> None:
+    def run(found: list[Replica]) -> None:
+        mesh = init_device_mesh("cpu", (2,))
+        sharded = torch.nn.Linear(8, 8)
+        fully_shard(sharded, mesh=mesh)
+        one_step(sharded, torch.optim.SGD(sharded.parameters(), 0.1))
+        assert found == []
+        assert replicated.state(0) is None
+        torch.manual_seed(7)
+        whole = distribute_module(torch.nn.Linear(8, 8), mesh)  # replicates by itself
+        optimizer = torch.optim.SGD(whole.parameters(), 0.1)
+        for _ in range(3):
+            for parameter in whole.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+        assert [(r.ranks, r.step, r.numel) for r in found] == [((0, 1), n, 72) for n in range(3)]
+        print([r.checksum for r in found])
+
+    one, two = seen_by(run)
+    assert one == two
+
+
+def test_a_subgroup_s_is_not_the_whole_job_s() -> None:
+    def run(found: list[Replica]) -> None:
+        told: list[tuple[int, int]] = []
+        replicated.on_forward(lambda step, checksum: told.append((step, checksum)))
+        alone = dist.new_group([0, 1])
+        dist.new_group([1, 2])
+        if dist.get_rank() < 2:
+            model = DistributedDataParallel(torch.nn.Linear(8, 8), process_group=alone)
+            one_step(model, torch.optim.SGD(model.parameters(), 0.1))
+            assert [r.ranks for r in found] == [(0, 1)]
+        assert told == []
+        assert replicated.state(1) is None
+
+    seen_by(run, ranks=3)
+
+
+def test_under_torch_compile_it_is_looked_at_before_the_next_step() -> None:
+    def run(found: list[Replica]) -> None:
+        model = DistributedDataParallel(torch.nn.Linear(8, 8))
+        compiled = torch.compile(model, backend="eager")
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            one_step(compiled, optimizer)
+        assert [r.step for r in found] in ([0, 1, 2], [1, 2])
+        print([r.checksum for r in found])
+
+    one, two = seen_by(run)
+    assert one == two
+
+
+def test_why_something_is_unchecked_is_told() -> None:
+    def run(found: list[Replica]) -> None:
+        model = DistributedDataParallel(torch.nn.Linear(8, 8))
+        with model.no_sync():
+            one_step(model, torch.optim.SGD(model.parameters(), 0.1))
+        assert replicated.unchecked() == (
+            "DistributedDataParallel(Linear): an optimizer step after a forward pass under no_sync()",
+        )
+        assert replicated.state(0) is None
+
+    seen_by(run)
+
+
+def test_a_wrapped_class_keeps_its_face() -> None:
+    def run(found: list[Replica]) -> None:
+        import inspect
+        import pickle
+
+        assert "device_ids" in inspect.signature(DistributedDataParallel).parameters
+        model = DistributedDataParallel(torch.nn.Linear(8, 8))
+        assert not model._forward_pre_hooks
+        assert b"chaoskit" not in pickle.dumps(model.module) + pickle.dumps(model.state_dict())
+
+    seen_by(run)

@@ -1,0 +1,78 @@
+"""Starts real ranks, each with a keeper of its own, forked from this process, which has torch loaded. Nobody
+acts when one of them ends: the launcher is a plain loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from guards.job import Job, start
+
+from chaoskit import guards
+from chaoskit.guards import sidecar
+from chaoskit.guards.sidecar import Sidecar
+from chaoskit.model import Guard
+from chaoskit.sidecar.keeper import keep
+
+
+def start_kept(
+    main: Callable[[], object],
+    guard: Sidecar,
+    *others: Guard,
+    ranks: int = 3,
+    env: Mapping[int, Mapping[str, str | None]] | None = None,
+) -> Job:
+    """Start ``ranks`` keepers; the job's pids are theirs."""
+
+    def kept() -> None:
+        sidecar.kept_by(keep([guard.protection()]))
+        guards.install(guards=[guard, *others])
+        main()
+        sidecar.work_done()
+
+    return start(kept, ranks=ranks, env=env)
+
+
+def rank_of(keeper: int) -> int:
+    """Return the pid of the rank that ``keeper`` keeps."""
+    text = Path(f"/proc/{keeper}/task/{keeper}/children").read_text()
+    return int(text.split()[0])
+
+
+def wait_for_end(pid: int, limit_s: float = 5.0) -> None:
+    """Wait until the process is gone or a zombie."""
+    until = time.monotonic() + limit_s
+    while state(pid) not in ("", "Z"):
+        assert time.monotonic() < until, f"process {pid} is still {state(pid)}"
+        time.sleep(0.005)
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def train(steps: int, step_s: float = 0.02) -> None:
+    """All-reduce ``steps`` times, saying so on stdout."""
+    dist.init_process_group("gloo")
+    value = torch.ones(4)
+    dist.all_reduce(value)
+    print("formed", flush=True)
+    for _ in range(steps):
+        time.sleep(step_s)
+        dist.all_reduce(value)
+
+
+def swallow_sigterm() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: None)
+
+
+def rank() -> int:
+    return int(os.environ["RANK"])

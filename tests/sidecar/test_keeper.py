@@ -1,0 +1,192 @@
+"""A kept process is to its launcher what it would be without a keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sidecar.kept_job import rank_of, wait_for_end
+
+import chaoskit
+
+ROOT = str(Path(chaoskit.__file__).parents[1])
+PROGRAM = """\
+import os, signal, sys, time
+from chaoskit.sidecar.keeper import Watcher, keep
+
+class Saying(Watcher):
+    def say(self, *words):
+        os.write(2, (" ".join(map(str, words)) + "\\n").encode())
+    def started(self, pid, t): self.say("started")
+    def stopped(self, t): self.say("stopped")
+    def continued(self, t): self.say("continued")
+    def signalled(self, number, t): self.say("signalled", number)
+    def ended(self, exit_code, t): self.say("ended", exit_code)
+    def closing(self): self.say("closing")
+
+class Failing(Watcher):
+    def started(self, pid, t): raise KeyError("a watcher's own")
+
+keep([globals()[name]() for name in sys.argv[2:]])
+print("kept", flush=True)
+exec(sys.argv[1])
+"""
+
+
+@contextlib.contextmanager
+def kept(
+    code: str, *watchers: str, stdin: str = "", group: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run ``code`` in a kept process that has said that it runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, code, *watchers],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": ROOT}, process_group=group,
+    )  # fmt: skip
+    assert process.stdin and process.stdout
+    try:
+        assert process.stdout.readline() == "kept\n"
+        process.stdin.write(stdin)
+        process.stdin.flush()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("", 0),
+        ("sys.exit(7)", 7),
+        ("sys.exit('text')", 1),
+        ("raise ValueError", 1),
+        ("os._exit(90)", 90),
+        ("os.kill(os.getpid(), 9)", -9),
+        ("os.kill(os.getpid(), 15)", -15),
+        ("os.kill(os.getpid(), signal.SIGRTMIN + 7)", -signal.SIGRTMIN - 7),
+        ("os.kill(os.getpid(), 11)", -11),
+        ("os.abort()", -6),
+        ("raise KeyboardInterrupt", -2),
+    ],
+)
+def test_the_keeper_ends_as_the_rank_ended(code: str, expected: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with kept(code) as process:
+        assert process.wait(10) == expected
+
+
+def test_input_output_and_finalization_are_the_ranks() -> None:
+    code = "import atexit; atexit.register(print, 'atexit'); print(input()); sys.stderr.write('error')"
+    with kept(code, stdin="hello\n") as process:
+        out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (0, "hello\natexit\n", "error")
+
+
+COUNTING = """
+seen = []
+for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda n, _: (seen.append(n), os.write(1, b"%d\\n" % n)))
+print("ready", flush=True)
+while signal.SIGHUP not in seen:
+    time.sleep(0.01)
+time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("to_group", [False, True])
+def test_each_signal_reaches_the_rank_once(to_group: bool) -> None:
+    with kept(COUNTING, group=0) as process:
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            (os.killpg if to_group else os.kill)(process.pid, number)
+            if number != signal.SIGHUP:
+                assert process.stdout.readline() == f"{int(number)}\n"
+        out, _ = process.communicate(timeout=10)
+        assert (process.returncode, out) == (0, f"{int(signal.SIGHUP)}\n")
+
+
+@pytest.mark.parametrize(("group", "workers_end"), [(0, True), (None, False)], ids=["own-group", "shared"])
+def test_a_group_of_its_own_means_that_signals_are_for_the_whole_group(
+    group: int | None, workers_end: bool
+) -> None:
+    code = (
+        "signal.signal(15, lambda *_: None); pid = os.fork()\n"
+        "if pid == 0: signal.signal(15, signal.SIG_DFL); os.write(1, b'worker\\n'); time.sleep(60)\n"
+        "time.sleep(0.3); done, _ = os.waitpid(pid, os.WNOHANG); print(done == pid); os.kill(pid, 9)"
+    )
+    with kept(code, group=group) as process:
+        assert process.stdout and process.stdout.readline() == "worker\n"
+        os.kill(process.pid, signal.SIGTERM)
+        out, _ = process.communicate(timeout=10)
+        assert out == f"{workers_end}\n"
+
+
+def test_watchers_are_told_of_all_that_happens() -> None:
+    with kept("time.sleep(60)", "Saying") as process:
+        assert process.stderr
+        rank = rank_of(process.pid)
+        told = [process.stderr.readline()]
+        for number, to in ((signal.SIGSTOP, rank), (signal.SIGCONT, rank), (signal.SIGTERM, process.pid)):
+            os.kill(to, number)
+            told.append(process.stderr.readline())
+        _, rest = process.communicate(timeout=10)
+        assert told == ["started\n", "stopped\n", "continued\n", f"signalled {int(signal.SIGTERM)}\n"]
+        assert rest == f"ended {-signal.SIGTERM}\nclosing\n"
+        assert process.returncode == -signal.SIGTERM
+
+
+def test_a_watcher_that_raises_is_dropped_and_costs_nothing_else() -> None:
+    with kept("sys.exit(3)", "Failing", "Saying") as process:
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 3
+    assert "a watcher's own" in err
+    assert err.endswith("started\nended 3\nclosing\n")
+
+
+def test_a_killed_keeper_takes_the_rank_with_it() -> None:
+    with kept("signal.signal(15, lambda *_: None); time.sleep(60)") as process:
+        rank = rank_of(process.pid)
+        process.kill()
+        assert process.wait(5) == -9
+        wait_for_end(rank)
+
+
+def test_a_killed_keeper_takes_a_stopped_rank_with_it() -> None:
+    with kept("time.sleep(60)") as process:
+        rank = rank_of(process.pid)
+        os.kill(rank, signal.SIGSTOP)
+        process.kill()
+        wait_for_end(rank)
+
+
+def test_the_keeper_is_small() -> None:
+    with kept("time.sleep(60)", "Saying") as process:
+        assert process.stderr and process.stderr.readline() == "started\n"
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        assert int(fields["RssAnon"].split()[0]) < 12 * 1024, "KiB of its own"
+        assert fields["Threads"].strip() == "1"
+        assert fields["Name"].strip() == "chaoskit-keeper"
+
+
+def test_a_rank_in_the_foreground_of_a_terminal_can_read_from_it() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["PYTHONPATH"] = ROOT
+        os.execv(sys.executable, [sys.executable, "-c", PROGRAM, "print('got', input())"])
+    said = b""
+    os.write(terminal, b"typed\n")
+    while b"got typed" not in said:
+        said += os.read(terminal, 1024)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
