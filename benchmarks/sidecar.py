@@ -22,6 +22,7 @@ from _figures import Budget, end, figure, heading
 
 from chaoskit import guards
 from chaoskit.guards import sidecar
+from chaoskit.sidecar import processes
 from chaoskit.sidecar.keeper import keep
 
 BUDGET = Budget(1.0, at=99)
@@ -68,6 +69,7 @@ def start() -> Job:
 
 def _be(rank: int, port: str, ready: int) -> NoReturn:
     """Be a kept rank that waits where it would never notice a lost peer by itself."""
+    processes.die_with_parent()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=port

@@ -27,8 +27,9 @@ from chaoskit.model import (
     Verdict,
     Workload,
 )
-from chaoskit.plan import DEFAULTS, fixes_world, launcher_of, make_plan
+from chaoskit.plan import fixes_world, launcher_of, make_plan
 from chaoskit.request import WATCH, ArmId, RunRequest, WatchRequest
+from chaoskit.rerun import DEFAULTS
 from chaoskit.scenario import check_ranks, hardened_arm, load_profile
 from chaoskit.scenario.adapting import Unfit, adapt
 from chaoskit.scenario.survey import Survey
@@ -132,6 +133,8 @@ class Agenda:
                 scenario, notes = adapt(scenario, self._request.program, survey)
             except Unfit as unfit:
                 skip = str(unfit)
+        elif self._request.program is not None:  # not seen yet, or broken: the report names it all the same
+            scenario = dataclasses.replace(scenario, workload=self._request.program)
         unclear = self._broken.get(program, "") if program is not None else ""
         item = Item(scenario, backend, skip=skip, unclear=unclear, program=program)
         pace_s = survey.pace_s if survey is not None else 0.0

@@ -60,6 +60,8 @@ def _collected(folders: Sequence[Path]) -> tuple[History, tuple[str, ...]]:
     """What the ranks and their keepers wrote into files, in order, on one clock; and what to say of that."""
     events: list[Event] = []
     for folder in folders:
+        if (folder / "history.jsonl").exists():  # of the runner's machine, which saw its own ranks live
+            events += _read(folder).events
         ranks, keepers = joining.read_files(folder)
         for slot, body in ranks.items():
             events += region.read_events(body, slot)

@@ -88,9 +88,9 @@ class Trigger:
       within that step.
     - step: ``step`` alone: when optimizer step number ``step`` (from 1) is done.
     - call: ``call`` dotted name, ``nth``, ``phase`` before/after.
-    - forward, backward: the ``nth`` forward or backward of the submodule that is called ``module`` (its dotted
-      name in the model, with or without the names that wrappers add; a class name is taken too), ``phase``
-      before/after.
+    - forward, backward: the ``nth`` forward or backward of the submodule that is called ``module`` (its
+      dotted name in the model, with or without the names that wrappers add; a class name is taken too),
+      ``phase`` before/after.
     - loader: the ``nth`` batch that any DataLoader of the rank hands out, ``phase`` before/after.
     - write: when for the ``nth`` time a file whose path matches the pattern ``path`` has got its first byte,
       whoever writes it; a file that is written anew counts again.

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import random
-import shlex
-from dataclasses import dataclass
 
 from chaoskit import workloads
 from chaoskit.errors import InvalidInput, usage
@@ -32,9 +29,8 @@ from chaoskit.model import (
     Workload,
 )
 from chaoskit.profiles.variables import lookup
-from chaoskit.request import WATCH
+from chaoskit.rerun import Choices, replaced, rerun_text, same
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
-from chaoskit.scenario.listing import in_library
 from chaoskit.scenario.profile_file import load_profile
 
 AUTO_COLLECTIVE_S = 3.0
@@ -50,24 +46,9 @@ STALL_S = 60.0
 START_LIMIT_S = 30.0
 """Time to start and reach the injection on a loaded machine, beyond what the scenario itself waits."""
 MARGIN_S, MARGIN_SHARE = 1.5, 0.25
-DEFAULTS = "torch-defaults"
 PORTS = range(15_000, 32_000)  # below the kernel's own choices (ip_local_port_range)
 ADDRESS = "127.0.0.1"
 _WORLD = ("RANK", "WORLD_SIZE")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the user chose for this run, where it differs from the file."""
-
-    backend: Backend
-    seed: int
-    ranks: int | None = None
-    time_scale: float | None = None
-    timeout_s: float | None = None
-    profile: str = ""  # replaces the hardened arm's
-    launcher: Launcher = "forkserver"
-    stall_s: float | None = None
 
 
 def make_plan(
@@ -106,7 +87,7 @@ def make_plan(
         ranks,
         time_scale,
         timeout_s,
-        _replaced(scenario, arm, profile, hardened_profile),
+        replaced(scenario, arm, profile, hardened_profile),
         launcher or launcher_of(scenario.workload),
         stall_s,
     )
@@ -241,7 +222,7 @@ def _timeouts(scenario: Scenario, tested: Profile) -> Timeouts:
     hardened = hardened_arm(scenario)
     if None not in (own.init_s, own.collective_s, own.store_s) or hardened is None:
         return own
-    written = own if _same(tested, hardened.profile) else load_profile(hardened.profile).timeouts
+    written = own if same(tested, hardened.profile) else load_profile(hardened.profile).timeouts
     return Timeouts(
         own.init_s if own.init_s is not None else written.init_s,
         own.collective_s if own.collective_s is not None else written.collective_s,
@@ -378,69 +359,3 @@ def _expected_result(scenario: Scenario, processes: tuple[RankPlan, ...]) -> flo
             return None
     program = workloads.get(scenario.workload.name)
     return None if program is None else program.expected(dict(scenario.workload.settings), ranks)
-
-
-# ---------------------------------------------------------------- running it again
-
-
-def _same(profile: Profile, name_or_file: str) -> bool:
-    return name_or_file in (profile.name, profile.file)
-
-
-def _replaced(scenario: Scenario, arm: Arm, profile: Profile, tested: Profile) -> str:
-    """The profile that took the place of the file's own, as the command line names it; or an empty text."""
-    for one in (tested, profile) if arm.name != CONTROL else (tested,):
-        if not any(_same(one, a.profile) for a in scenario.arms):
-            return one.name if not one.file or _is_built_in(one) else os.path.abspath(one.file)
-    return ""
-
-
-def _is_built_in(profile: Profile) -> bool:
-    from chaoskit.scenario.profile_file import BUILT_IN, profile_names
-
-    return profile.name in profile_names() and profile.file == str(BUILT_IN / f"{profile.name}.yaml")
-
-
-def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
-    """Return the command that runs this arm again just so."""
-    if scenario.name == WATCH:
-        return _watch_again(scenario, arm, chosen)
-    outside = scenario.file and not in_library(scenario.file)
-    name = os.path.abspath(scenario.file) if outside else scenario.name
-    words = ["chaoskit", "run", name, "--arm", arm.name, "--seed", str(chosen.seed)]
-    if chosen.backend != scenario.topology.backend:
-        words += ["--backend", chosen.backend]
-    if chosen.ranks is not None:
-        words += ["--ranks", str(chosen.ranks)]
-    if chosen.profile:
-        words += ["--profile", chosen.profile]
-    if chosen.time_scale is not None:
-        words += ["--time-scale", f"{chosen.time_scale:.12g}"]
-    if chosen.timeout_s is not None:
-        words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
-    return shlex.join(words + _program_words(scenario.workload, chosen))
-
-
-def _watch_again(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
-    program = scenario.workload
-    named = {"script": [program.target], "module": ["-m", program.target]}.get(program.kind, [])
-    words = ["chaoskit", "watch", *named, "--ranks", str(scenario.topology.ranks)]
-    if arm.profile != DEFAULTS:
-        words += ["--profile", chosen.profile or arm.profile]
-    if chosen.launcher == "torchrun":
-        words += ["--launcher", "torchrun"]
-    if chosen.stall_s is not None:
-        words += ["--within", f"{chosen.stall_s:.12g}s"]
-    if chosen.timeout_s is not None:
-        words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
-    return shlex.join([*words, "--", *program.args] if program.args else words)
-
-
-def _program_words(program: Workload, chosen: Choices) -> list[str]:
-    """The options that name a user's program, its launcher, and last its arguments."""
-    words = ["--within", f"{chosen.stall_s:.12g}s"] if chosen.stall_s is not None else []
-    if chosen.launcher != "forkserver":
-        words += ["--launcher", chosen.launcher]
-    if program.kind in ("script", "module"):
-        words += [f"--{program.kind}", program.target]
-    return words if program.is_built_in else [*words, "--", *program.args]

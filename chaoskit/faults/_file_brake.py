@@ -4,7 +4,7 @@ The kernel lets a second process decide about each of the thread's system calls 
 (seccomp user notification, Linux 5.5): it lets all go on, those on files of the folder only after a while, or
 never. Nothing is faked, no file system is mounted, no privilege is needed. The thread sees a file system that
 is slow or does not answer: it waits in the kernel, where a signal either ends the process or waits as well
-(Linux 5.19; before, a handler runs). x86-64 and arm64 only. Through ctypes, as Python has no names for these calls.
+(Linux 5.19; before, a handler runs). x86-64 and arm64 only. Through ctypes, as Python has no names for it.
 """
 
 from __future__ import annotations

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import signal
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
+
+_PR_SET_PDEATHSIG: Final = 1
 
 _iterators: list[weakref.ref[Any]] = []  # newest last
 _watching = False
+_loop: Callable[..., None] | None = None  # torch's own
 
 
 def check_number(worker: int) -> None:
@@ -33,6 +39,24 @@ def watch() -> None:
         _iterators.append(weakref.ref(self))
 
     Iterator.__init__ = remembered  # type: ignore[method-assign]
+
+
+def end_with_rank() -> None:
+    """Let every worker that is started from now on be killed with its rank, also while it is stopped."""
+    from torch.utils.data._utils import worker
+
+    global _loop
+    if _loop is None:
+        _loop = worker._worker_loop
+        worker._worker_loop = _bound_to_its_rank
+
+
+def _bound_to_its_rank(*args: Any, **kwargs: Any) -> None:
+    """What a worker runs; found by its name where workers are spawned, where nothing was replaced."""
+    from torch.utils.data._utils import worker
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    (_loop or worker._worker_loop)(*args, **kwargs)
 
 
 def pid(worker: int) -> int:

@@ -21,7 +21,8 @@ class LoaderWorkerStuck(RankFault):
     is 0), and the peers wait for the rank. Seen in pytorch/pytorch#1355.
 
     `worker` is its number in the newest DataLoader that has it. The rank needs one at the trigger. After
-    `for` (a duration, a multiple of a timeout, or `forever`) the worker goes on.
+    `for` (a duration, a multiple of a timeout, or `forever`) the worker goes on. It is killed at the end of
+    its rank, whatever ended that; a real one that waits for a file server may stay.
 
     Example:
 
@@ -46,6 +47,7 @@ class LoaderWorkerStuck(RankFault):
 
     def install(self, here: Moment) -> None:
         _loader_workers.watch()
+        _loader_workers.end_with_rank()
 
     def fire(self, here: Moment) -> None:
         worker = _loader_workers.pid(self.worker)

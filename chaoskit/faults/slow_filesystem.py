@@ -18,7 +18,8 @@ class SlowFilesystem(RankFault):
     """Files below `path` are slow for the rank: each call of the thread it fires in that reads or writes
     their data, or syncs them, takes `by` longer in the kernel; `forever` is a file server that does not
     answer. The peers wait in the next collective. Meanwhile no handler of a signal runs (from Linux 5.19 on);
-    a signal without one, and SIGKILL, end the rank. Seen in ai2cm/ace#851, tdrussell/qlora-pipe#19 (checkpoints that took longer than the timeout).
+    a signal without one, and SIGKILL, end the rank. Seen in ai2cm/ace#851, tdrussell/qlora-pipe#19: saving
+    a checkpoint takes longer than the timeout.
 
     It holds from the trigger on, also for threads and DataLoader workers that this thread starts later, not
     for those that are there. Opening, renaming and memory maps are not slowed. `{scratch}` is a folder of

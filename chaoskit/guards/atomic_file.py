@@ -17,7 +17,9 @@ import time
 from collections.abc import Iterator
 from itertools import count
 
-_NAME = re.compile(r".*\.chaoskit-tmp-(?P<host>[0-9a-f]{8})-\d+-\d+", re.DOTALL)
+_NAME = re.compile(
+    r"(?P<stem>.*)\.chaoskit-tmp-(?P<host>[0-9a-f]{8})-\d+-\d+(?:-(?P<suffix>[^./]+))?", re.DOTALL
+)
 _ABANDONED_S = 24 * 3600.0
 """After this time without a write, a temporary file of another host is left over."""
 
@@ -61,8 +63,17 @@ def replacing(path: str) -> Iterator[str]:
 def temporary_name(target: str) -> str:
     """Return a name beside ``target``. It differs after the last dot only, because torch writes what
     comes before into the file: a checkpoint stays the same to the byte."""
-    stem = os.path.splitext(target)[0]
-    return f"{stem}.chaoskit-tmp-{_host()}-{os.getpid()}-{next(_counter)}"
+    stem, suffix = os.path.splitext(target)
+    made = f"{stem}.chaoskit-tmp-{_host()}-{os.getpid()}-{next(_counter)}"
+    return f"{made}-{suffix[1:]}" if suffix[1:] else made
+
+
+def final_name(path: str) -> str:
+    """Return what ``path`` will be called once it is whole; ``path`` itself where it is no temporary file."""
+    match = _NAME.fullmatch(path)
+    if match is None:
+        return path
+    return match["stem"] + (f".{match['suffix']}" if match["suffix"] else "")
 
 
 def is_temporary(name: str) -> bool:

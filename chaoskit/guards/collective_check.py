@@ -39,7 +39,8 @@ class CollectiveCheck(Guard):
     all members agree, at most ``hold_s``: in a steady loop nothing is held, and a sudden other operation is
     stopped before it can abort a process or corrupt a result. Before ``destroy_process_group()`` and at
     exit a rank waits until everything it entered has been compared, at most ``exit_wait_s``. ``settle_s``
-    bounds how long a difference waits for the members not yet heard, so that a majority can be told.
+    bounds how long a difference waits for the members not yet heard, so that a majority can be told, and how
+    long a rank at its end waits for the others to come to theirs: one that skipped an operation comes early.
 
     Not found: a skipped operation among equal ones before the job's end (what follows is the same); uneven
     point-to-point operations; anything while rank 0 holds the GIL or is stopped. Two ranks that differ are

@@ -24,7 +24,8 @@ def checksum(tensors: Iterable[torch.Tensor]) -> int:
     for tensor in tensors:
         of = _of_one(tensor.detach())
         total = of if total is None else total.to(of.device) * _ODD + of
-    return 0 if total is None else (int(total.item()) & _MASK) >> 1
+    # Multiplied once more: the bit that is dropped here would else be all that some totals differ by.
+    return 0 if total is None else (int(total.item()) * _ODD & _MASK) >> 1
 
 
 def _of_one(tensor: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,8 @@ from chaoskit.history import (
 
 P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 """Operations that differ between ranks by nature."""
+OUTSIDE = "launcher"
+"""What a rank's keeper calls whoever sent a signal to it (see chaoskit/rank/__main__.py)."""
 LAUNCHER_GRACE_S = 5.0
 """A launcher's SIGKILL follows its SIGTERM after at least that long (torchrun: 30 s)."""
 
@@ -147,7 +149,9 @@ class Job:
         final = next((d.t_s for d in history.all(DeadlineReached) if d.final), float("inf"))
         ranks = tuple(_view(slot, events, final) for slot, events in by_slot.items())
         external = bool(history.all(LauncherStarted)) or any(
-            v.identity is not None and v.identity.launcher == "torchrun" for v in ranks
+            (v.identity is not None and v.identity.launcher == "torchrun")
+            or any(s.guard == OUTSIDE for s in v.signals)
+            for v in ranks
         )
         return cls(ranks, external, next(iter(history.all(LauncherEnded)), None))
 
@@ -183,7 +187,7 @@ class Job:
         return (
             self.external
             and told is not None
-            and told.guard == "launcher"
+            and told.guard == OUTSIDE
             and not self.lost_before(view, told.t_s)
         )
 

@@ -32,9 +32,9 @@ CONSTANT_SHARE = 0.1
 """And by this share of a step: less is not worth a word."""
 CONSTANT_PARTS = 3
 """In each part of the run: a busy core makes a rank late for a while, seldom for all of it."""
-CONSTANT_STEPS = 0.7
+CONSTANT_STEPS = 0.85
 """And in this share of all steps."""
-STEPS_MIN = 6
+STEPS_MIN = 10
 """Fewer steps tell nothing constant."""
 ONE_OFF_S = 0.5
 """A one-off is that late: among 20 runnable processes on two cores nobody was by more than 0.27 s."""
@@ -115,6 +115,7 @@ class _Round:
     """One operation: when each member (slot) entered it, and the step in which the first did."""
 
     step: int
+    nth: int
     entries: dict[int, float]
 
     @property
@@ -136,22 +137,21 @@ def _rounds(job: Job) -> list[_Round]:
             if event.seq != first[view.slot, event.group]:
                 seen[event.group, event.members, event.op, event.nth][view.slot] = event
     rounds = []
-    for (_, members, _, _), entered in seen.items():
+    for (_, members, _, nth), entered in seen.items():
         wanted = members or tuple(slots)
         if len(wanted) > 1 and {slots.get(r, -1) for r in wanted} == set(entered):
             step = min(e.step for e in entered.values())
-            rounds.append(_Round(step, {slot: e.t_s for slot, e in entered.items()}))
+            rounds.append(_Round(step, nth, {slot: e.t_s for slot, e in entered.items()}))
     return sorted(rounds, key=lambda r: r.last)
 
 
 def _units(rounds: Sequence[_Round]) -> list[list[_Round]]:
-    """Return the operations by step; each on its own where the script has no steps."""
-    by_step: dict[int, list[_Round]] = defaultdict(list)
+    """Return the operations by step; by their numbers where the script has no steps."""
+    has_steps = len({one.step for one in rounds}) > 2
+    found: dict[int, list[_Round]] = defaultdict(list)
     for one in rounds:
-        by_step[one.step].append(one)
-    if len(by_step) < 3:
-        return [[one] for one in rounds]
-    return [by_step[step] for step in sorted(by_step)]
+        found[one.step if has_steps else one.nth].append(one)
+    return [found[number] for number in sorted(found)]
 
 
 # ---------------------------------------------------------------- lateness

@@ -6,9 +6,9 @@ where native code of this rank holds the GIL while it writes, when that lets go.
 would be such a case, and is served exactly: the file is written through a Python stream, as torch itself
 does for names that are not ASCII, and the fault fires between the first byte and the second.
 
-Measured, a kill on a machine with seven times more to do than cores: ``torch.save`` to a path leaves 1 byte; to a
+Measured, a kill on a machine seven times overloaded: ``torch.save`` to a path leaves 1 byte; to a
 stream, and DCP, what the first call of ``write`` wrote (0.7 KiB; once in ten 4 MiB of 64); a loop of 64 KiB
-writes, 1 or 2 of them. A file of a MiB that Python writes may be complete, as may what a child process writes.
+writes, 1 or 2 of them. A file of a MiB that Python or a child process writes may be complete.
 
 May not change what is written (that one file, if the fault lets it live, has the neutral folder name
 ``archive`` inside).
@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import torch
 
+from chaoskit.guards.atomic_file import final_name
 from chaoskit.model import SCRATCH
 from chaoskit.rank.program import SCRATCH_VARIABLE
 from chaoskit.rank.triggers import MainThread, Shot
@@ -68,6 +69,7 @@ class _Waiting:
         self.patterns = patterns
 
     def matches(self, path: str) -> bool:
+        path = final_name(path)  # under the checkpoint guard a file gets its name once it is whole
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self.patterns)
 
     def is_next(self, path: str) -> bool:

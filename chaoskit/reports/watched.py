@@ -59,7 +59,8 @@ def print_watched(judged: Judged, watched: Watched, console: Console) -> None:
     else:
         _print_heading(verdict, watched, console, pen)
         for key, value in _facts(verdict):
-            print_fact(console, key, pen.text(value), _INDENT)
+            show = print_unbroken if key == "where" else print_fact  # an editor opens file:line by a click
+            show(console, key, pen.text(value), _INDENT)
         for excerpt in watched.excerpts:
             _print_excerpt(excerpt, console, pen)
     _print_footer(judged, verdict, watched, console, pen)

@@ -72,7 +72,7 @@ def _fitted(injection: Injection, program: Workload, survey: Survey, notes: list
             f"give it as {SCRATCH} among its arguments"
         )
     if isinstance(path, str) and path.startswith(f"{SCRATCH}/") and injection.when.kind == "launch":
-        raise Unfit(f"{fault.name} leaves {path}, which only the workload looks for")
+        raise Unfit(f"its fault leaves {path}, which only the built-in workload looks for")
     if getattr(fault, "needs_loader", False) and not survey.batches:
         raise Unfit(f"{fault.name} needs a DataLoader, and the program uses none")
     when, why = _Fitting(injection, survey, given_scratch).moved()

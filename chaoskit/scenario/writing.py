@@ -174,6 +174,11 @@ def _laid_out(value: Plain, block_levels: int) -> Plain:
         if block_levels <= 0 or not value or not isinstance(value[0], dict):
             items.fa.set_flow_style()
         return items
-    if isinstance(value, str) and (not is_plain_text(value) or value == "<<" or "\n" in value):
+    if isinstance(value, str) and _needs_quotes(value):
         return DoubleQuotedScalarString(value)
     return value
+
+
+def _needs_quotes(text: str) -> bool:
+    """Where ruamel would not put them: a `?` first in a list on one line begins a key."""
+    return not is_plain_text(text) or text == "<<" or "\n" in text or text.startswith("?")

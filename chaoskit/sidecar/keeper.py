@@ -102,6 +102,8 @@ def keep(watchers: Sequence[Watcher] = ()) -> int:
     processes.die_with_parent()
     if os.getppid() != keeper:
         os.kill(os.getpid(), signal.SIGKILL)
+    terminal.give_to(os.getpid())
+    terminal.close()
     signal.pthread_sigmask(signal.SIG_SETMASK, usual)
     for watcher in watchers:
         watcher.in_rank()

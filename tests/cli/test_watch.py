@@ -208,7 +208,7 @@ def test_a_real_program_that_fails(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.NOT_HELD, done.stderr
     said = done.stdout
     assert "bad.py  fail  failed  rank 2 exception  [3 ranks, gloo, torch-defaults]" in said
-    assert f"where: {tmp_path / 'bad.py'}:10" in said
+    assert f"where: {tmp_path / 'bad.py'}:10\n" in said, said
     assert "\\xff\\x1b]0;title\\x07 args ['--a', 'b c']" in said
     assert "ValueError: data is broken" in said
     assert not set(said + done.stderr) & {"\x1b", "\x07"}

@@ -79,7 +79,11 @@ def test_what_is_started_later_is_held_up_and_what_was_there_is_not(tmp_path: Pa
         def write(name: str) -> None:
             times[name] = took_s(lambda: (tmp_path / name).write_text("x"))
 
-        before = threading.Thread(target=lambda: go.wait() and write("before"))
+        def wait_and_write() -> None:
+            go.wait()
+            write("before")
+
+        before = threading.Thread(target=wait_and_write)
         before.start()
         brake(str(tmp_path), HOLD_S).engage()
         after = threading.Thread(target=write, args=("after",))

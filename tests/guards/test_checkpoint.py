@@ -128,6 +128,14 @@ def test_the_content_is_the_same_to_the_byte(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["/a/model.pt", "/a/epoch.1.pt", "/a/bare", "/a.b/bare", "/a/.hidden"])
+def test_a_temporary_name_tells_the_final_one(name: str) -> None:
+    temporary = atomic_file.temporary_name(name)
+    assert atomic_file.is_temporary(os.path.basename(temporary))
+    assert atomic_file.final_name(temporary) == name
+    assert atomic_file.final_name(name) == name
+
+
 def test_permissions_and_links_stay(saved: Path) -> None:
     saved.chmod(0o640)
     link = saved.with_name("last.pt")

@@ -384,3 +384,31 @@ def test_a_rank_that_answered_its_launchers_sigterm_is_a_victim() -> None:
     quiet.fired(0, "sigterm_exit", 143)
     quiet.end(0, 143)
     assert Culprit("rank", "0") not in blame.find(quiet.history).culprits
+
+
+def test_a_rank_that_waits_in_recv_for_a_message_that_was_never_sent_is_not_blamed() -> None:
+    """Rank 1 left out a send. Who sends to whom is not recorded, so nobody can be named."""
+    story = Story()
+    story.everyone("init")
+    for slot in (0, 1):
+        story.enter(slot, "barrier")
+    for slot in (2, 3):
+        story.enter(slot, "recv")
+    story.still(0, 1, 2, 3)
+    story.deadline(0, 1, 2, 3)
+    found = blame.find(story.history)
+    assert (found.culprits, found.kind) == ((), Kind.UNKNOWN)
+    assert "rank 2 in recv #1; rank 3 in recv #1" in found.reason
+
+
+def test_rows_of_a_mesh_with_one_name_are_each_looked_at() -> None:
+    """Ranks 0 and 2 are one row, 1, 3 and 5 the other, in which rank 5 differs."""
+    story = Story(size=6)
+    story.everyone("init")
+    for slot in (0, 2, 4, 1, 3, 5):
+        row = (0, 2, 4) if slot % 2 == 0 else (1, 3, 5)
+        op = "broadcast" if slot == 5 else "all_reduce"
+        story.enter(slot, op, group="tp", members=row)
+    story.still(*range(6))
+    story.deadline(*range(6))
+    assert told(story) == (rank(5), Kind.OTHER_COLLECTIVE, False)

@@ -361,7 +361,7 @@ def test_ranks_that_torchrun_ends_after_a_death_are_victims() -> None:
 
 
 def test_a_rank_that_never_came_is_named_though_torchrun_ended_it() -> None:
-    """One of the others ran into its timeout; torchrun then ended the one that it waited for, and the rest."""
+    """One of the others ran into its timeout; torchrun then ended whom it waited for, and the rest."""
     story = launched()
     waits_for_rank_1(story)
     story.fail(0, "Timed out waiting 1000ms for recv operation to complete")

@@ -71,7 +71,7 @@ def test_a_rank_that_was_late_once_is_named() -> None:
     assert "rank 1 was waited for once, for 1.99 s" in notes[0]
 
 
-def test_a_script_without_steps_is_looked_at_operation_by_operation() -> None:
+def test_a_script_without_steps_is_looked_at_by_the_numbers_of_its_operations() -> None:
     assert named(trained(lambda s, _: 0.03 if s == 2 else 0.01, ops=1, numbered=False))[0] == ("2",)
 
 

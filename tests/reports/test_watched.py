@@ -134,6 +134,6 @@ def test_hostile_text_stays_text(
     target = console(width, encoding=encoding)
     shown = text_of(judged, Watched(text, (Excerpt("rank 0", OUTPUT, (text,)),), OUTPUT), target, printed)
     assert all(c == "\n" or c.isprintable() for c in shown)
-    copied = ("again: ", "| ", "what rank", "output of", "run directory")
+    copied = ("where: ", "again: ", "| ", "what rank", "output of", "run directory")
     for line in shown.splitlines():
         assert cell_len(line) <= width or line.strip().startswith(copied)

@@ -21,7 +21,8 @@ from chaoskit.scenario.survey import Issued, Survey
 PROGRAM = Workload("train.py", kind="script", target="/x/train.py", args=("--out", "{scratch}"))
 LIBRARY = load_library()
 UNFIT = {
-    "file-decides", "file-decides-for-all", "lock-left-over", "lock-left-over-is-stale", "checkpoint-truncated",
+    "file-decides", "file-decides-for-all", "lock-left-over", "lock-left-over-is-stale",
+    "checkpoint-truncated",
 }  # fmt: skip
 """A file is there that only the workload looks for."""
 

@@ -26,8 +26,9 @@ def test_the_library_is_read_back_equal(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1_000", "a: b", "# x", "<<", "yes: [", "\x1b[31m", "2026-01-01", "'", '"\\"', "é\u2028x", "~"]
+    "text",
+    ["1_000", "a: b", "# x", "<<", "yes: [", "\x1b[31m", "2026-01-01", "'", '"\\"', "é\u2028x", "~", "?µ"],
 )
 def test_awkward_texts_survive(text: str) -> None:
-    scenario = dataclasses.replace(load_library()[0], file="", summary=text)
+    scenario = dataclasses.replace(load_library()[0], file="", summary=text, seen_in=(text,))
     assert parse(dump(scenario)) == scenario

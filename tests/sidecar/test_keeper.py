@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -186,6 +187,7 @@ def test_a_rank_in_the_foreground_of_a_terminal_can_read_from_it() -> None:
     said = b""
     os.write(terminal, b"typed\n")
     while b"got typed" not in said:
+        assert select.select([terminal], [], [], 30)[0], said
         said += os.read(terminal, 1024)
     _, status = os.waitpid(pid, 0)
     os.close(terminal)

@@ -23,6 +23,8 @@ def find(job: Job) -> Blame | None:
     roots = sorted(
         {m.slot for slot, missing in waits.items() for m in missing if _is_root(m, stuck[slot], stuck, waits)}
     )
+    if not roots and (waiting := [s for s in sorted(wanted) if s in stuck and stuck[s].op in P2P]):
+        return _unknown_peer(job, waiting, stuck)
     if not roots:
         return _circle(job, sorted(wanted), stuck)
     waiters = sorted(slot for slot, missing in waits.items() if any(m.slot in roots for m in missing))
@@ -36,13 +38,13 @@ def _is_root(
 ) -> bool:
     """Is this rank, missing in ``wanted_in``, missing by its own doing?
 
-    Not if it waits elsewhere for somebody, nor if it lost a peer in another operation that nobody was
-    missing in. One that sits in the wanted operation came too late to it.
+    Not if it waits elsewhere for somebody (in a send or recv it is not recorded for whom), nor if it lost a
+    peer in another operation that nobody was missing in. One that sits in the wanted operation came too late.
     """
     own = stuck.get(view.slot)
     if own is None:
         return True
-    if waits[view.slot]:
+    if waits[view.slot] or own.op in P2P:
         return False
     return _reached(own, wanted_in) or not view.failed
 
@@ -106,6 +108,12 @@ def _blame(job: Job, slots: list[int], op: Entered, alone: bool, several: bool) 
     at = f"; last seen in {last.op} #{last.nth}" if last is not None else ""
     reason = f"{names(ranks)} {verb} {what}, the others waited in it{at}"
     return Blame(culprits, kind, reason, views[0].last_line, ambiguous=tie or several)
+
+
+def _unknown_peer(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:
+    said = "; ".join(f"rank {job.view(s).rank} in {stuck[s].op} #{stuck[s].nth}" for s in slots)
+    reason = f"the others wait for ranks that wait for a peer themselves, which is not recorded: {said}"
+    return Blame(kind=Kind.UNKNOWN, reason=reason, where=stuck[slots[0]].site)
 
 
 def _circle(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:
