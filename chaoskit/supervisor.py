@@ -191,13 +191,11 @@ class Supervisor:
 
     def _hear(self, connection: Connection) -> None:
         try:
-            while connection.poll():
+            while not self._ended and connection.poll():
                 event = history.from_line(connection.recv_bytes().decode())
                 self._note(event)
                 self._follow(event)
-                if isinstance(event, ArmEnded):
-                    self._ended = True
-                    return
+                self._ended = isinstance(event, ArmEnded)
         except (EOFError, OSError):
             self._malfunction("the warden of this arm died; its ranks were ended with it")
         except ValueError as error:

@@ -56,6 +56,10 @@ class Replica:
     numel: int
 
 
+Every = int | Callable[[int], int]
+"""Each how many updates; or what gives that for a number of elements, alike on all ranks."""
+
+
 class _Held:
     """One thing that is replicated: the parameters of a DDP instance, or of an optimizer on one mesh."""
 
@@ -74,6 +78,15 @@ class _Held:
         self.synced = True  # the last forward pass was one whose gradients are reduced
         self.reported = -1
         self.unchecked = ""
+        self.size: int | None = None
+
+    def wanted(self, every: Every) -> bool:
+        """Whether the update that has just been made is one of `every`."""
+        if isinstance(every, int):
+            return self.updates % every == 0
+        if self.size is None:
+            self.size = sum(tensor.numel() for tensor in self.tensors())
+        return self.updates % max(1, every(self.size)) == 0
 
     def tensors(self) -> list[torch.Tensor]:
         owner = self.owner()
@@ -101,7 +114,7 @@ class _Replicated:
     def __init__(self) -> None:
         self.held: list[_Held] = []
         self.gone: dict[tuple[int, ...], int] = {}
-        self.listeners: list[tuple[_OnReplica, int]] = []
+        self.listeners: list[tuple[_OnReplica, Every]] = []
         self.watching = False
         self.last: tuple[int, int | None] | None = None
 
@@ -121,7 +134,7 @@ class _Replicated:
         if held.unchecked or held.reported == held.updates:
             return
         held.reported = held.updates
-        wanted = [told for told, every in self.listeners if held.updates % every == 0]
+        wanted = [told for told, every in self.listeners if held.wanted(every)]
         if not wanted:
             return
         try:
@@ -151,7 +164,7 @@ def watch_replicated() -> None:
     register_optimizer_step_post_hook(_unless_compiling(_after_step))
 
 
-def on_replica(told: _OnReplica, every: int = 1) -> None:
+def on_replica(told: _OnReplica, every: Every = 1) -> None:
     """Call `told` with each replicated thing at its moments, after every `every`-th update (and before the
     first). A checksum costs about 0.4 ms for each MiB, so choose `every` accordingly."""
     watch_replicated()
