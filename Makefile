@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: setup run test nightly lint format docs bench clean
+.PHONY: setup run test frameworks nightly lint format docs bench clean
 
 setup: $(STAMP)
 
@@ -22,11 +22,19 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup
 	$(BIN)/chaoskit run all
 
+# Most tests wait for a hang to be noticed, so they run side by side; plain `pytest` runs them in one row.
+RUNS ?= 3
+
 test: setup
-	$(BIN)/python -m pytest -m 'not nightly and not nccl'
+	$(BIN)/python tests/side_by_side.py $(RUNS) -q -m 'not nightly and not nccl and not frameworks'
+
+# accelerate, Lightning, Hugging Face Trainer and DCP under fault: one of each.
+frameworks: setup
+	@$(PIP_INSTALL) -e '.[dev,frameworks]'
+	$(BIN)/python -m pytest -q -m 'frameworks and not nightly and not nccl' tests/frameworks
 
 nightly: setup
-	@$(PIP_INSTALL) -e '.[dev,nightly]'
+	@$(PIP_INSTALL) -e '.[dev,frameworks]'
 	$(BIN)/python -m pytest -m 'nightly and not nccl' --timeout 3600
 
 lint: setup

@@ -181,6 +181,7 @@ class Reached(Event):
 
 
 BATCHES = "batch of a DataLoader"
+OWN_RANKS = "rank of its own (mp.spawn)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
 from chaoskit.errors import Problem
 from chaoskit.events import (
     BATCHES,
+    OWN_RANKS,
     ArmEnded,
     ArmStarted,
     Clock,
@@ -59,6 +60,7 @@ E = TypeVar("E", bound=Event)
 __all__ = [
     "BATCHES",
     "EVENT_TYPES",
+    "OWN_RANKS",
     "ArmEnded",
     "ArmStarted",
     "Clock",

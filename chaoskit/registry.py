@@ -37,13 +37,14 @@ class Registry(Generic[T]):
         self._known: dict[str, type[T]] = {}
         self._plugins_loaded = False
 
-    def names(self) -> list[str]:
-        """Return the names of all members, built in and from other packages, sorted."""
+    def names(self, plugins: bool = True) -> list[str]:
+        """Return the names of all members, built in and (with ``plugins``) from other packages, sorted."""
         path = importlib.import_module(self._package).__path__
         for info in pkgutil.iter_modules(path):
             if not info.name.startswith("_") and not info.ispkg:
                 self._load(f"{self._package}.{info.name}")
-        self._load_plugins()
+        if plugins:
+            self._load_plugins()
         return sorted(self._known)
 
     def get(self, name: str) -> type[T] | None:

@@ -12,9 +12,7 @@ import io
 import json
 import mmap
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +38,7 @@ from chaoskit.history import (
 )
 from chaoskit.judge import hang
 from chaoskit.judge.job import Job
-from chaoskit.launchers import commands
+from chaoskit.launchers import commands, temporary
 from chaoskit.launchers.forkserver import Server
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.running import RunningArm
@@ -115,7 +113,7 @@ class Supervisor:
             leftover_grace_s=_leftover_grace_s(self.plan),
             command=commands.of(self.plan, str(plan_path)),
             environment=self.environment,
-            temporary=tempfile.mkdtemp(prefix="chaoskit-"),
+            temporary=temporary.name(self.server.pid),
         )
         if self.plan.launcher != "forkserver":
             joining.offer(self.arm_dir, joining.Offer(os.getpid(), channels.memfd, channels.doorbell_w))
@@ -124,7 +122,7 @@ class Supervisor:
             self._watch(arm, channels)
         finally:
             arm.close()
-            shutil.rmtree(launch.temporary, ignore_errors=True)  # a warden that was killed has not
+            temporary.remove(launch.temporary)  # a warden that was killed has not
             joining.withdraw(self.arm_dir)
             for slot, memory in channels.regions.items():
                 self._events += region.read_events(memory, slot)

@@ -19,7 +19,7 @@ from types import FrameType
 import leftovers
 import pytest
 
-pytest_plugins = ["real_runs"]  # its fixtures are for several folders
+pytest_plugins = ["claims", "real_runs"]  # fixtures for several folders; runs side by side
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36

@@ -72,6 +72,7 @@ def test_a_rank_that_dies_is_named_from_the_files_of_all_machines(
     assert same_arm(machines[0], machines[2])
 
 
+@pytest.mark.nightly
 def test_a_machine_whose_files_are_missing_gives_no_verdict(tmp_path: Path, machines: list[Path]) -> None:
     codes = started(plan_of("long-step", "control"), tmp_path, machines)
     assert codes == [0, 0, 0, 0]
@@ -80,6 +81,7 @@ def test_a_machine_whose_files_are_missing_gives_no_verdict(tmp_path: Path, mach
     assert (verdict.status, verdict.outcome) == (Status.PASS, Outcome.COMPLETED), verdict.reason
 
 
+@pytest.mark.nightly
 def test_a_program_on_the_command_line_takes_the_place_of_the_plans(
     tmp_path: Path, machines: list[Path]
 ) -> None:

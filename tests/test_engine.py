@@ -22,6 +22,7 @@ from chaoskit import codec, engine, history
 from chaoskit.errors import InvalidInput, LaunchFailed
 from chaoskit.history import ArmEnded, Ended, Event, Injected, Malfunction, Sampled, Started
 from chaoskit.judge import contract
+from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.model import Culprit, Fault, Outcome, Result, Scenario, Status
 from chaoskit.plan import make_plan
 from chaoskit.request import RunRequest
@@ -277,7 +278,10 @@ def test_three_repeats_under_load_are_equal(run: Run) -> None:
 
 
 def test_a_skip_writes_its_files_and_starts_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "ServerPool", None)
+    def refuse(self: object, env: object = ()) -> None:
+        raise AssertionError("a server was asked for")
+
+    monkeypatch.setattr(ServerPool, "server", refuse)
     heard = Heard()
     result = run("rank-stopped", backend="nccl", observer=heard)
     scenario = result.scenarios[0]

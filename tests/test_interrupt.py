@@ -40,13 +40,20 @@ def until_the_deadline(command: Command) -> None:
     command.wait_until(lambda: command.shows("py-spy"))
 
 
+def named(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:  # py-spy comes and goes
+        return ""
+
+
 def interrupted(moment: object, folder: Path, number: int) -> tuple[float, float, str]:
     """Send the signal at ``moment``; return the seconds to the end of all ranks, of all, and the output."""
     assert callable(moment)
     arguments = ("run", *HANGS, "--format", "json", "--junit", "junit.xml")
     with chaoskit(*arguments, folder=folder) as command:
         moment(command)
-        ranks = [p for p in command.all() if p.name().startswith("rank ")]
+        ranks = [p for p in command.all() if named(p).startswith("rank ")]
         sent = time.monotonic()
         os.kill(command.process.pid, number)
         psutil.wait_procs(ranks, 60)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chaoskit import rundir
@@ -32,6 +32,7 @@ plain = st.dictionaries(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(secrets, plain)
 def test_no_value_of_a_secret_looking_variable_survives(secret: dict[str, str], rest: dict[str, str]) -> None:
     shown = rundir.redacted({**rest, **secret})
@@ -48,6 +49,7 @@ login = st.tuples(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(prefixes.filter(bool), login, st.text("abc ,;=", max_size=5), st.text("abc ,;=", max_size=5))
 def test_no_password_in_a_url_survives(
     prefix: str, parts: tuple[str, str, str, str], before: str, after: str
@@ -57,6 +59,7 @@ def test_no_password_in_a_url_survives(
     assert password not in json.dumps(shown)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(prefixes.filter(bool), login)
 def test_no_token_in_the_place_of_a_user_survives(prefix: str, parts: tuple[str, str, str, str]) -> None:
     scheme, _, token, host = parts

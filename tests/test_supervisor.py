@@ -206,7 +206,7 @@ def test_the_plan_is_written_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(LaunchFailed, match="no more processes"):
         Supervisor(plan, NoServer(), tmp_path / "arm", 0).run()  # type: ignore[arg-type]
     assert seen == [plan]
-    assert {p.name for p in (tmp_path / "arm").iterdir()} == {"plan.json", "history.jsonl"}
+    assert {p.name for p in (tmp_path / "arm").iterdir()} == {"plan.json", "history.jsonl", "scratch"}
     assert (tmp_path / "arm" / "history.jsonl").read_text() == ""
 
 

@@ -61,7 +61,7 @@ def new(name: str, output: str | None) -> None:
     from chaoskit import faults, workloads
     from chaoskit.scenario.values import Wrong, slug
 
-    others = ", ".join(name for name in faults.REGISTRY.names() if name != "kill")
+    others = ", ".join(name for name in faults.REGISTRY.names(plugins=False) if name != "kill")
     try:
         text = TEMPLATE.format(
             name=slug(name), faults=_commented(others), workloads=_commented(", ".join(workloads.names()))

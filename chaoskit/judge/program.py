@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from chaoskit.history import History, Identity, Injected, LauncherEnded, LauncherStarted, Started, Stepped
+from chaoskit.history import (
+    OWN_RANKS,
+    History,
+    Identity,
+    Injected,
+    LauncherEnded,
+    LauncherStarted,
+    Reached,
+    Started,
+    Stepped,
+)
 from chaoskit.judge.job import P2P, Job, RankView, names
 from chaoskit.model import Plan
 
@@ -44,7 +54,12 @@ def _spawned(history: History, job: Job) -> str:
     pids: dict[int, set[int]] = {}
     for event in history.all(Identity):
         pids.setdefault(event.slot, set()).add(event.pid)
-    several = sorted(job.view(slot).rank for slot, known in pids.items() if len(known) > 1 and slot >= 0)
+    spawning = {e.slot for e in history.all(Reached) if e.what == OWN_RANKS}
+    several = sorted(
+        job.view(slot).rank
+        for slot, known in pids.items()
+        if slot >= 0 and (len(known) > 1 or slot in spawning)
+    )
     if not several:
         return ""
     return (

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Final
 
-from chaoskit.launchers import isolation, kernel, sweep
+from chaoskit.launchers import isolation, kernel, sweep, temporary
 
 READY: Final = b"ready\n"
 _WARDENS_GRACE_S: Final = 3.0
@@ -50,6 +50,7 @@ def main(listener: int, alive: int, status: int, runner: int, preload: tuple[str
     finally:
         signal.set_wakeup_fd(-1)
         sweep.outlive_children(_WARDENS_GRACE_S)
+        temporary.remove_all(os.getpid())
 
 
 def _import(name: str) -> None:

@@ -14,14 +14,12 @@ import gc
 import os
 import resource
 import selectors
-import shutil
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.process import current_process
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -40,7 +38,7 @@ from chaoskit.history import (
     Started,
     Stopped,
 )
-from chaoskit.launchers import isolation, kernel, policies, rank_process, sweep
+from chaoskit.launchers import isolation, kernel, policies, rank_process, sweep, temporary
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.outbox import Outbox
 from chaoskit.launchers.output import Capture
@@ -50,10 +48,8 @@ from chaoskit.rank import region
 from chaoskit.rank.program import SCRATCH_VARIABLE
 from chaoskit.rank.region import Channels
 
-_LOOK_AGAIN_S: Final = 0.05
-"""How often the whole tree is walked while it is being ended; deaths in between are seen at once."""
-_LAUNCHER: Final = -1
-"""Stands for the slot of the user's launcher, which is no rank."""
+_LOOK_AGAIN_S: Final = 0.05  # between walks of the whole tree while it is being ended
+_LAUNCHER: Final = -1  # stands for the slot of the user's launcher, which is no rank
 _NOT_FOUND: Final = 127
 _SAID_BYTES: Final = 2000
 _ORDERS_TO_END: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -79,6 +75,7 @@ class Warden:
         self._captures: list[Capture] = []
         self._policies: tuple[policies.Armed, ...] = ()
         self._resources = ArmResources()
+        self._sent_to_all: list[tuple[str, policies.Kill]] = []
         self._childless = False
         self._started_all = False
         self._leftover_at: float | None = None  # when descendants become leftovers
@@ -120,7 +117,7 @@ class Warden:
         self._files_only = self._launch.isolate and not isolated
         os.environ[SCRATCH_VARIABLE] = os.path.join(self._launch.arm_dir, "scratch")
         if self._launch.temporary:
-            current_process()._config["tempdir"] = self._launch.temporary  # type: ignore[attr-defined]
+            temporary.use(self._launch.temporary)
         self._main = functools.partial(rank_process.resolve(self._launch.target), plan)
         gc.freeze()  # no collection in a rank may touch, and so copy, the pages it shares
         self._send(ArmStarted(time.monotonic(), -1, isolated))
@@ -154,6 +151,9 @@ class Warden:
         channels = Channels(self._launch.memfd, slot, self._launch.doorbell, self._launch.release)
         pid = self._fork(slot, f"rank{slot}", channels, lambda: self._main(slot, channels))
         self._send(Started(time.monotonic(), slot, pid))
+        for guard, kill in self._sent_to_all:  # the job is being ended already
+            at = self._signal_rank(self._alive[pid], kill)
+            self._send(Signalled(at, slot, int(kill.signal), guard, kill.reason))
 
     def _start_launcher(self) -> None:
         program, environment = self._launch.command[0], dict(self._launch.environment)
@@ -190,8 +190,7 @@ class Warden:
         self._selector.register(reader, selectors.EVENT_READ, capture)
         return writer
 
-    def _let_go(self) -> None:
-        """In a forked rank: close what objects of the warden would else close again by number."""
+    def _let_go(self) -> None:  # in a forked rank: they would close their numbers again
         self._selector.close()
         self._outbox.close()
 
@@ -327,6 +326,8 @@ class Warden:
                 sent = [(rank.slot, self._signal_rank(rank, kill)) for rank in meant]
                 for slot, at in sent:  # told afterwards: nobody's signal waits for words about another's
                     self._send(Signalled(at, slot, int(kill.signal), armed.guard, kill.reason))
+                if kill.slot is None:
+                    self._sent_to_all.append((armed.guard, kill))
 
     def _signal_rank(self, rank: _Rank, kill: policies.Kill) -> float:
         """Signal the rank's own process group, as torchrun does; return when."""
@@ -391,7 +392,7 @@ class Warden:
         except Exception:  # noqa: BLE001 - a plug-in's cleanup
             self._give_up(traceback.format_exc())
         if self._launch.temporary:
-            shutil.rmtree(self._launch.temporary, ignore_errors=True)
+            temporary.remove(self._launch.temporary)
         self._send(ArmEnded(time.monotonic(), -1))
         self._outbox.deliver()
 

@@ -131,6 +131,8 @@ def _identity(slot: int, backend: str) -> Identity:
 
 
 def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> Tap:
+    if plan.workload.is_built_in and workloads.get(plan.workload.name) is None:
+        raise LookupError(f"no workload {plan.workload.name!r}")
     recorder.note(_identity(slot, plan.backend))
     recorder.note(_clock(slot))
     context = RecordingContext(recorder, slot, plan.backend)
@@ -145,7 +147,7 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         gate=(lambda: gate.wait_for_store(context.rank)) if plan.gated else (lambda: None),
     )
     if not plan.workload.is_built_in:
-        outside.follow(tap, recorder, forked=plan.launcher == "forkserver")
+        outside.follow(tap, recorder, slot, forked=plan.launcher == "forkserver")
     intercept.install()
     intercept.add(tap)
     arm(plan.profile.guards, context)

@@ -5,6 +5,8 @@ May not change what the program does.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 import sys
 import time
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 from chaoskit.faults import RankFault
 from chaoskit.guards import sidecar, torch_hooks
+from chaoskit.history import OWN_RANKS, Reached
 from chaoskit.intercept import replicated
 from chaoskit.model import Injection
 from chaoskit.rank.recorder import Recorder
@@ -20,12 +23,12 @@ from chaoskit.rank.region import Kind
 from chaoskit.rank.tap import Tap
 
 ELEMENTS: Final = 16_384
-"""So many elements of replicated state are gone over for each update: a model twice as large is checked half as
-often. 0.4 ms for each MiB, so this is 25 µs an update."""
+"""So many elements of replicated state are gone over for each update: a model twice as large is checked half
+as often. 0.4 ms for each MiB, so this is 25 µs an update."""
 _kept: list[object] = []
 
 
-def follow(tap: Tap, recorder: Recorder, forked: bool) -> None:
+def follow(tap: Tap, recorder: Recorder, slot: int, forked: bool) -> None:
     """Record the checksums of what is replicated, and take the end of the process group as that of the work.
 
     In a ``forked`` rank the models are kept alive from then on: freed after the group, DDP's reducer at
@@ -52,6 +55,22 @@ def follow(tap: Tap, recorder: Recorder, forked: bool) -> None:
         return destroy_process_group
 
     torch_hooks.replace("destroy_process_group", watched)
+    _note_own_ranks(recorder, slot)
+
+
+def _note_own_ranks(recorder: Recorder, slot: int) -> None:
+    """Record that the program starts ranks itself, though its launcher has started one for each already."""
+    module = importlib.import_module("torch.multiprocessing.spawn")
+    original = module.start_processes
+
+    @functools.wraps(original)
+    def start_processes(
+        fn: object, args: object = (), nprocs: int = 1, *rest: object, **options: object
+    ) -> object:
+        recorder.note(Reached(time.monotonic(), slot, OWN_RANKS, nprocs))
+        return original(fn, args, nprocs, *rest, **options)
+
+    module.start_processes = start_processes  # type: ignore[attr-defined]
 
 
 def _every(numel: int) -> int:

@@ -179,6 +179,10 @@ def _laid_out(value: Plain, block_levels: int) -> Plain:
     return value
 
 
+_BREAKS = set("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
 def _needs_quotes(text: str) -> bool:
     """Where ruamel would not put them: a `?` first in a list on one line begins a key."""
-    return not is_plain_text(text) or text == "<<" or "\n" in text or text.startswith("?")
+    broken = bool(_BREAKS & set(text))  # YAML takes U+0085 and others for line breaks
+    return not is_plain_text(text) or broken or text == "<<" or text.startswith("?")

@@ -1,4 +1,4 @@
-"""Real programs that nobody here wrote, or written as their documentation shows, with a fault in their middle.
+"""Real programs: of the frameworks themselves, or written as their documentation shows, under fault.
 
 Two ranks: importing such a framework costs each rank seconds. One of each runs with every change, the others
 nightly. They are skipped where the framework is not installed (`make frameworks` installs them).
@@ -67,7 +67,9 @@ def test_a_frozen_rank_ends_the_program_under_strict_and_is_named(run: Run, prog
         pytest.param(module(f"{ACCELERATE}.test_ops"), marks=needs("accelerate"), id="accelerate-ops"),
         pytest.param(module(f"{ACCELERATE}.test_sync"), marks=needs("accelerate"), id="accelerate-sync"),
         pytest.param(
-            module(f"{ACCELERATE}.test_distributed_data_loop"), marks=needs("accelerate"), id="accelerate-data"
+            module(f"{ACCELERATE}.test_distributed_data_loop"),
+            marks=needs("accelerate"),
+            id="accelerate-data",
         ),
         pytest.param(
             module(f"{ACCELERATE}.test_ddp_comm_hook"), marks=needs("accelerate"), id="accelerate-comm-hook"

@@ -88,6 +88,7 @@ def check(run_ranks, job, world):
         assert not any(with_[rank]["clean"].values())
 
 
+@pytest.mark.nightly
 def test_frameworks_and_rare_interfaces_on_two_ranks(run_ranks):
     check(run_ranks, "parallel", 2)
 

@@ -182,6 +182,7 @@ def test_the_sbatch_script_of_a_plan_run(job: dict[str, str], tmp_path: Path) ->
     assert (verdict["outcome"], verdict["culprits"]) == ("failed", [{"kind": "rank", "id": "1"}])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_job_with_a_shared_volume(job: dict[str, str], tmp_path: Path) -> None:
@@ -191,6 +192,7 @@ def test_the_job_with_a_shared_volume(job: dict[str, str], tmp_path: Path) -> No
     assert (codes, verdict["status"], verdict["outcome"]) == ([0, 0], "pass", "completed"), verdict
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_job_without_one_and_the_collecting(job: dict[str, str], tmp_path: Path) -> None:

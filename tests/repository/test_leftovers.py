@@ -149,7 +149,7 @@ def test_a_cgroup_is_found(tmp_path: Path) -> None:
 
 def test_a_run_that_leaves_a_process_fails_and_ends_it(tmp_path: Path) -> None:
     """The whole of it, in a pytest of its own: even an orphan is found, named and ended."""
-    for name in ("conftest.py", "leftovers.py", "real_runs.py"):
+    for name in ("conftest.py", "claims.py", "leftovers.py", "real_runs.py"):
         (tmp_path / name).write_bytes((PROJECT / "tests" / name).read_bytes())
     (tmp_path / "test_it.py").write_text(LEAKY_TEST)
     run = subprocess.run(

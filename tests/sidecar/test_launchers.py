@@ -55,7 +55,7 @@ def launch(folder: Path, launcher: str, *arguments: str) -> tuple[subprocess.Com
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["plain", "torchrun"])
+@pytest.mark.parametrize("launcher", [pytest.param("plain", marks=pytest.mark.nightly), "torchrun"])
 def test_a_killed_rank_ends_the_job_under_a_real_launcher(tmp_path: Path, launcher: str) -> None:
     ended, took_s = launch(tmp_path, launcher, "1")
     assert took_s < 100, "the script alone would have slept on"
