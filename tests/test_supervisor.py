@@ -199,6 +199,8 @@ def test_the_plan_is_written_before_anything_is_started(tmp_path: Path) -> None:
     seen: list[Plan] = []
 
     class NoServer:
+        pid = 0
+
         def start_arm(self, launch: Any) -> None:
             seen.append(codec.load_plan(Path(launch.plan_path).read_text()))
             raise LaunchFailed("no more processes")

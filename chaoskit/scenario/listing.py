@@ -25,7 +25,7 @@ FIRST = "rank-killed-mid-all-reduce"
 BACKENDS = ("gloo", "nccl")
 
 _KEY = re.compile(r"([a-z_]+):(?:[ ]+(.*?))?[ ]*(?:[ ]#.*)?")
-_PLAIN = re.compile(r"[A-Za-z(][^#\[\]{}&*!|>'\"%@`]*")
+_PLAIN = re.compile(r"[A-Za-z(][^#\[\]{}&*!|>\"%@`]*")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _SPECIAL = {"null", "true", "false", "yes", "no"}
 

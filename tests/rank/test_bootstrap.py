@@ -66,8 +66,8 @@ def test_a_missing_variable_of_the_launcher_is_configuration() -> None:
 
 
 def test_what_is_wrong_before_the_script_is_a_malfunction_of_ours() -> None:
-    when = Trigger("call", call="no_such_module.save", phase=Phase.BEFORE)
+    when = Trigger("call", call="torch.no_such_function", phase=Phase.BEFORE)
     run = run_arm((Raise((0,)), when), ranks=1)
     (said,) = run.of(Malfunction)
-    assert "no_such_module" in said.message
+    assert "no_such_function" in said.message
     assert run.exit_codes == {0: 70}
