@@ -72,10 +72,17 @@ def _excerpts(folder: Path, verdict: Verdict) -> Iterator[Excerpt]:
     yield from found[:EXCERPTS_MAX]
 
 
+_NOISE = re.compile(
+    r"^\[W.* socket\.cpp:\d+\] \[c10d\] The hostname of the client socket cannot be retrieved"
+)
+"""torch says so of every connection where there is no name server, as in the network of an arm."""
+
+
 def _of_process(who: str, folder: Path) -> Excerpt | None:
     for name in ("stderr.log", "stdout.log"):
         path = folder / name
         lines, cut = last_lines(path)
+        lines = tuple(line for line in lines if not _NOISE.search(line))
         if lines:
             return Excerpt(who, path, lines, cut)
     return None

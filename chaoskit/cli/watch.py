@@ -49,7 +49,9 @@ Engine = Callable[[WatchRequest, Observer], RunResult]
 )
 @click.option("--backend", default="gloo", metavar="gloo|nccl", help="What the program uses (default: gloo).")
 @click.option(
-    "--seed", metavar="S", help="Seed of torch and random in each rank (default: drawn, and printed)."
+    "--seed",
+    metavar="S",
+    help="The number of the run, and of its port (default: drawn). Your program seeds itself.",
 )
 @click.option(
     "--runs-dir", default="runs", show_default=True, metavar="DIR", help="Where the run directory is made."
