@@ -51,7 +51,7 @@ Engine = Callable[[WatchRequest, Observer], RunResult]
 @click.option(
     "--seed",
     metavar="S",
-    help="The number of the run, and of its port (default: drawn). Your program seeds itself.",
+    help="The number of the run (default: drawn). Your program seeds itself.",
 )
 @click.option(
     "--runs-dir", default="runs", show_default=True, metavar="DIR", help="Where the run directory is made."

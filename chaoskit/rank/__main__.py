@@ -102,6 +102,7 @@ def main(arguments: list[str]) -> int:
         os.environ.setdefault(program.SCRATCH_VARIABLE, os.path.join(joined.folder, "scratch"))
         os.makedirs(os.environ[program.SCRATCH_VARIABLE], exist_ok=True)
     _split(plan, joined)
+    joining.set_environment(plan, slot)
     from chaoskit.rank.bootstrap import run_here
 
     return run_here(plan, slot, joined.rank)

@@ -88,8 +88,6 @@ def run_here(plan: Plan, slot: int, channels: Channels) -> int:
     """
     recorder = Recorder.open(channels)
     try:
-        outside.change_environment(plan.injections, slot)
-        os.environ.update({n: v for n, v in plan.profile.env if n not in os.environ})
         tap = _prepare(plan, slot, channels, recorder)
     except Exception as error:  # noqa: BLE001 - chaoskit's own trouble must not take the job down
         traceback.print_exc()

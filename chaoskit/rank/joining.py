@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from chaoskit.faults import RankFault
+from chaoskit.model import Plan
 from chaoskit.rank import region
 from chaoskit.rank.region import RANK_FILE, Channels
 
@@ -120,3 +122,19 @@ def release_all(memory: mmap.mmap) -> None:
     words = memoryview(memory)[: region.HEADER_BYTES].cast("Q")
     words[region.Word.RELEASED] = 0xFFFF_FFFF_FFFF_FFFF
     words.release()
+
+
+def set_environment(plan: Plan, slot: int) -> None:
+    """Make the environment what the plan's launcher would have handed over: the profile's variables where
+    nobody has set them, and what a fault of the launcher changes. Before torch is imported."""
+    for name, value in plan.profile.env:
+        os.environ.setdefault(name, value)
+    for injection in plan.injections:
+        fault = injection.fault
+        if injection.when.kind != "launch" or not isinstance(fault, RankFault) or not fault.targets(slot):
+            continue
+        changed = dict(os.environ)
+        fault.environment(changed)
+        for name in set(os.environ) - set(changed):
+            del os.environ[name]
+        os.environ.update(changed)

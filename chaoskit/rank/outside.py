@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from chaoskit.faults import RankFault
 from chaoskit.guards import sidecar, torch_hooks
 from chaoskit.history import OWN_RANKS, Reached
 from chaoskit.intercept import replicated
-from chaoskit.model import Injection
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Kind
 from chaoskit.rank.tap import Tap
@@ -96,16 +93,3 @@ def _record(recorder: Recorder, replica: replicated.Replica, final: bool) -> Non
         return
     number = int(Kind.REPLICATED)
     recorder.put(number, time.monotonic_ns(), 0, int(final), replica.step, replica.ordinal, replica.checksum)
-
-
-def change_environment(injections: tuple[Injection, ...], slot: int) -> None:
-    """Make the environment what a faulty launcher would have handed over (the trigger ``launch``)."""
-    for injection in injections:
-        fault = injection.fault
-        if injection.when.kind != "launch" or not isinstance(fault, RankFault) or not fault.targets(slot):
-            continue
-        changed = dict(os.environ)
-        fault.environment(changed)
-        for name in set(os.environ) - set(changed):
-            del os.environ[name]
-        os.environ.update(changed)
