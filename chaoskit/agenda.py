@@ -133,6 +133,7 @@ class Agenda:
                 scenario, notes = adapt(scenario, self._request.program, survey)
             except Unfit as unfit:
                 skip = str(unfit)
+                scenario = dataclasses.replace(scenario, workload=self._request.program)
         elif self._request.program is not None:  # not seen yet, or broken: the report names it all the same
             scenario = dataclasses.replace(scenario, workload=self._request.program)
         unclear = self._broken.get(program, "") if program is not None else ""

@@ -59,23 +59,34 @@ def _has_rank_files(folders: Sequence[Path]) -> bool:
 def _collected(folders: Sequence[Path]) -> tuple[History, tuple[str, ...]]:
     """What the ranks and their keepers wrote into files, in order, on one clock; and what to say of that."""
     events: list[Event] = []
+    doubts: list[str] = []
     for folder in folders:
         if (folder / "history.jsonl").exists():  # of the runner's machine, which saw its own ranks live
             events += _read(folder).events
-        ranks, keepers = joining.read_files(folder)
-        for slot, body in ranks.items():
+        files = joining.read_files(folder)
+        doubts += files.doubts
+        for slot, body in files.ranks.items():
             events += region.read_events(body, slot)
-        for slot, body in keepers.items():
-            events += region.read_notes(body, slot)[0]
+        for slot, body in files.keepers.items():
+            seen = region.read_notes(body, slot)[0]
+            events += seen
+            if _ended_well(seen) and region.is_untouched(files.ranks.get(slot, b"")):
+                doubts.append(f"rank {slot} ended with 0, and its file is empty: it was not recorded")
     found, notes = clocks.aligned(History.of(events))
     ended = {e.slot for e in found.all(Ended)}
     open_ends = sorted({e.slot for e in found.all(Started)} - ended)
+    if doubts:
+        return _doubted(found, "; ".join(doubts)), notes
     if open_ends:
         listed = ", ".join(map(str, open_ends))
         why = f"nobody saw the end of ranks {listed}: they still run, or their keeper was killed"
         return _doubted(found, why), notes
     last_s = max((e.t_s for e in found.events), default=0.0)
     return History.of((*found.events, ArmEnded(last_s, -1))), notes
+
+
+def _ended_well(seen: Sequence[Event]) -> bool:
+    return any(isinstance(e, Ended) and e.exit_code == 0 for e in seen)
 
 
 def _doubted(found: History, why: str) -> History:

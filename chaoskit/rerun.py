@@ -50,6 +50,8 @@ def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
     """Return the command that runs this arm again just so."""
     if scenario.name == WATCH:
         return _watch_again(scenario, arm, chosen)
+    if chosen.launcher == "command" and scenario.workload.kind in ("script", "module"):
+        return _plan_again(scenario, arm, chosen)
     outside = scenario.file and not in_library(scenario.file)
     name = os.path.abspath(scenario.file) if outside else scenario.name
     words = ["chaoskit", "run", name, "--arm", arm.name, "--seed", str(chosen.seed)]
@@ -78,6 +80,14 @@ def _watch_again(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
         words += ["--within", f"{chosen.stall_s:.12g}s"]
     if chosen.timeout_s is not None:
         words += ["--timeout", f"{chosen.timeout_s:.12g}s"]
+    return shlex.join([*words, "--", *program.args] if program.args else words)
+
+
+def _plan_again(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
+    """Its ranks were started by hand: what can be had again is the plan."""
+    program = scenario.workload
+    words = ["chaoskit", "plan", scenario.name, "--arm", arm.name, "--seed", str(chosen.seed)]
+    words += [f"--{program.kind}", program.target, "--output", "plan.json"]
     return shlex.join([*words, "--", *program.args] if program.args else words)
 
 

@@ -66,7 +66,8 @@ def settings(cls: type[Guard]) -> str:
 
 def markdown(doc: str) -> str:
     """Docstrings mark code with double backticks and name classes by role; a page needs less."""
-    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", doc).replace("``", "`").replace("::\n", ":\n")
+    plain = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", doc)
+    return re.sub(r"(?<!`)``(?!`)", "`", plain).replace("::\n", ":\n")
 
 
 def _key(field: dataclasses.Field[object]) -> str:

@@ -99,7 +99,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @click.pass_context
 def chaoskit(ctx: click.Context, with_traceback: bool) -> None:
-    """Break a distributed PyTorch job at an exact point; see whether it ends, and names the rank to blame."""
+    """Break a distributed PyTorch job at an exact point; see whether it ends, and whom to blame."""
     ctx.obj = with_traceback
 
 

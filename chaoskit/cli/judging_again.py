@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaoskit import rundir
@@ -65,6 +65,9 @@ class _Record:
     wall_s: float = 0.0
 
 
+_NO_RUN = Path()
+
+
 def judge_folders(paths: Sequence[Path], how: Judge) -> tuple[Judged | None, list[Problem]]:
     """Judge all arms in and below ``paths``; None where not one of them can be judged."""
     problems: list[Problem] = []
@@ -76,6 +79,9 @@ def judge_folders(paths: Sequence[Path], how: Judge) -> tuple[Judged | None, lis
     problems += [p for arm in arms for p in arm.problems]
     if all(arm.problems for arm in arms):
         return None, problems
+    loose = [folder for folder in folders if _run_of(folder) is None]
+    together_in = Path(os.path.commonpath(loose)) if loose else _NO_RUN
+    arms = [replace(a, run_dir=together_in) if a.run_dir == _NO_RUN else a for a in arms]
     runs = list(dict.fromkeys(arm.run_dir for arm in arms))
     records = [_record(run, arms, problems) for run in runs]
     seeds = {r.seed for r in records}
@@ -145,7 +151,8 @@ def _run_of(folder: Path) -> Path | None:
 
 def _judged(folders: Sequence[Path], how: Judge) -> _Arm:
     folder = folders[0]
-    run_dir = _run_of(folder) or Path(os.path.commonpath(folders))
+    # Arms without a run (ranks that another launcher started) belong together by their scenario alone.
+    run_dir = _run_of(folder) or _NO_RUN
     try:
         facts = how.read_plan((folder / PLAN).read_text(encoding="utf-8"))
         return _Arm(run_dir, how.arm(folders), facts)

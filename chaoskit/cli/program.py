@@ -199,7 +199,8 @@ def _instead_of_command(words: Sequence[str]) -> str:
     if words[0].endswith(".py") and os.path.isfile(words[0]):
         behind = " ".join(words[1:])
         return f"a script goes before --: chaoskit watch {words[0]}" + (f" -- {behind}" if behind else "")
-    beside = Path(sys.executable).with_name(words[0])
-    if os.sep not in words[0] and beside.is_file():
+    if os.sep in words[0]:
+        return "there is no such program that you may execute"
+    if words[0] not in ("", ".", "..") and (beside := Path(sys.executable).with_name(words[0])).is_file():
         return f"did you mean {beside}?"
     return "give its path, or add it to PATH"

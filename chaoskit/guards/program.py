@@ -67,13 +67,19 @@ def run_module(name: str, arguments: list[str]) -> None:
 
 def is_done(leaving: SystemExit) -> bool:
     """Return whether ``sys.exit`` was the program's normal way out: success, from its top level, or from a
-    library that runs it (click, absl). In the midst of a function of its own it is somebody who leaves."""
-    if leaving.code not in (None, 0):
+    library that runs it (click, absl). In the midst of a function of its own it is somebody who leaves, and
+    so it is where an error is being handled: what was to follow did not happen."""
+    if leaving.code not in (None, 0) or _is_error(leaving.__context__):
         return False
     trace, code = leaving.__traceback__, None
     while trace is not None:
         code, trace = trace.tb_frame.f_code, trace.tb_next
     return code is not None and (code.co_name == "<module>" or _is_library(code.co_filename))
+
+
+def _is_error(handled: BaseException | None) -> bool:
+    # click ends every command by an exception of its own that says with which code.
+    return isinstance(handled, Exception) and getattr(handled, "exit_code", None) != 0
 
 
 def hide_own_frames() -> None:

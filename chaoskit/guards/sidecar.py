@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import os
 import signal
@@ -43,12 +44,14 @@ class Sidecar(Guard):
       ``destroy_process_group()`` (outside an exception) or ``chaoskit.guards.finished()`` was called;
     - it has been stopped (SIGSTOP) for ``stopped_wait_s`` while others run. A job that is stopped as a whole
       is suspended, and left alone;
-    - no Python ran in it for ``gil_wait_s`` although it is not stopped: something holds the GIL;
+    - no Python ran in it for ``gil_wait_s`` although it is not stopped: something holds the GIL. An
+      interpreter that ends has run its last Python: it is given ``gil_wait_s``, at least 60 s, to be gone;
     - it made no progress (steps, collectives) for ``progress_wait_s``, from the first one on (0: off);
     - it got a SIGTERM through its launcher, does not ignore it, and is still there ``sigterm_wait_s`` later.
       A rank that ends after a SIGTERM, SIGINT or SIGHUP, whatever its exit code, gives the others the same
       time: all may have been told to end, and some may be saving what they have;
-    - nothing is heard of its keeper for ``silent_s``.
+    - nothing is heard of its keeper for ``silent_s``. A keeper that is itself stopped is given
+      ``stopped_wait_s`` instead where the keeper that misses it is on the same host and can see that.
 
     A wait of 0 is off; ``gil_wait_s`` and ``silent_s`` are at least 2 s. A declared phase
     (``chaoskit.guards.phase``) defers the rules about the GIL, progress and SIGTERM.
@@ -58,7 +61,10 @@ class Sidecar(Guard):
     the same by ``group_kill``. To the launcher the keeper is the rank: same exit status, same signals, same
     output; rank 0's keeper stays until the others have ended. The keepers find each other through the job's
     store while the process group forms: before that a lost rank is only passed on as its own status, as
-    without the guard. Every rank needs it. Not ended: a keeper that is itself stopped.
+    without the guard. Every rank needs it. The keepers of the other ranks leave 0.3 s later than that of the
+    lost one should, so that a launcher names the right one. A keeper that is itself stopped can end
+    nothing: when the job is ended without it, it and its rank stay until somebody continues it (then it ends
+    its rank) or kills it (then its rank is killed). On other hosts its silence is that of a lost host.
 
     Example::
 
@@ -103,6 +109,9 @@ class Sidecar(Guard):
             protection.shared.write(Word.FOLLOWED, 1)
             movement.follow(informer)
         progress.subscribe(informer)
+        atexit.register(
+            protection.shared.write, Word.LEAVING, 1
+        )  # the script's own come later, and run first
         torch_hooks.replace("destroy_process_group", informer.noting_done)
         if protection.identity.world_size > 1:
             torch_hooks.around_init(Meeting(protection))

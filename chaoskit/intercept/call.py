@@ -12,9 +12,9 @@ import torch
 from torch._C import _distributed_c10d
 from torch.distributed import ProcessGroup, ReduceOp, Work
 
-# Where the tensors sit whose shape every rank must share: argument position and a part of the keyword; then
+# Where the tensors sit whose size every rank must share: argument position and a part of the keyword; then
 # whether it reduces, whether it has a root.
-# Absent: shapes may differ in a correct program (uneven all_to_all), or there is nothing to compare.
+# Absent: sizes may differ in a correct program (uneven all_to_all), or there is nothing to compare.
 _COMPARABLE = {
     "all_reduce": (0, "tensor", True, False),
     "broadcast": (0, "tensor", False, True),
@@ -98,9 +98,10 @@ class Call:
     def fingerprint(self) -> int:
         """A 64-bit hash, the same on every rank and in every run, of what ranks must agree on.
 
-        That is op, reduce op, root, and the shapes and dtypes of those tensors whose shape may not differ
-        between ranks (for all_gather the input, for all_to_all only the dtype, for send, recv and barriers
-        nothing). The group is not in it: compare calls of one group.
+        That is op, reduce op, root, and the dtypes and numbers of elements of those tensors whose size may not
+        differ between ranks (for all_gather the input, for all_to_all only the dtype, for send, recv and
+        barriers nothing). Shapes may differ: torch moves elements. The group is not in it: compare calls of
+        one group.
         """
         of = self._print_of
         if of is None or of[0] is not self.args or of[1] is not self.kwargs:
@@ -116,7 +117,7 @@ class Call:
             given = args[0]
             if type(given) is list and len(given) == 1:
                 tensor = given[0]
-                return (op, ((tensor.shape, tensor.dtype),), hash(args[1].reduceOp), None)
+                return (op, ((tensor.numel(), tensor.dtype),), hash(args[1].reduceOp), None)
         shared = _COMPARABLE.get(op)
         if shared is None:
             return (op, tuple({t.dtype for t in self.tensors}) if op == "all_to_all" else (), None, None)
@@ -124,17 +125,17 @@ class Call:
         given = args[position] if position < len(args) else self._named(keyword)
         if type(given) is list and len(given) == 1:
             given = given[0]
-        shapes: tuple[Any, ...]
+        sizes: tuple[Any, ...]
         if isinstance(given, _Tensor):
-            shapes = ((given.shape, given.dtype),)  # by far the most common, and three times as fast
+            sizes = ((given.numel(), given.dtype),)  # by far the most common, and three times as fast
         else:
-            shapes = tuple((t.shape, t.dtype) for t in _flatten(given))
+            sizes = tuple((t.numel(), t.dtype) for t in _flatten(given))
         reduce_op = None
         if reduces:
             # The usual case without looking at anything else; the hash is the number of its kind.
             usual = args and type(args[-1]) in _WITH_REDUCE_OP
             reduce_op = hash(args[-1].reduceOp) if usual else self._reduce_op()
-        return (op, shapes, reduce_op, self._root() if rooted else None)
+        return (op, sizes, reduce_op, self._root() if rooted else None)
 
     def _named(self, keyword: str) -> Any:
         # One argument has had several names in torch: input, inputs, input_tensors …

@@ -14,7 +14,9 @@ counted as an update.
 
 The moments: for DDP, before the first forward pass in training mode after an update (an optimizer hook would
 be too early: ZeroRedundancyOptimizer broadcasts after its step); for DTensors, and DDP under torch.compile,
-before the next step. May not compare or decide anything, and issues no collective.
+before the next step. A DDP forward pass under `no_sync()` is such a moment, too, but what it shows is told
+only once a forward pass without it follows: between the two a script may move its parameters on its own
+(SAM). May not compare or decide anything, and issues no collective.
 """
 
 import functools
@@ -22,7 +24,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -30,14 +32,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from chaoskit.intercept.checksum import checksum
-
-_HOOKS = "torch.distributed.algorithms.ddp_comm_hooks"
-_EXACT_HOOKS = frozenset(
-    f"{_HOOKS}.{name}"
-    for name in ("default_hooks", "mixed_precision_hooks", "powerSGD_hook", "quantization_hooks")
-)
-"""Modules of hooks after which all ranks have one gradient. Those that step an optimizer themselves do not
-count: their updates are not seen."""
+from chaoskit.intercept.exact_hooks import is_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +72,7 @@ class _Held:
         self.no_sync = False  # was ever used
         self.synced = True  # the last forward pass was one whose gradients are reduced
         self.reported = -1
+        self.waiting: Callable[[], None] | None = None  # tells of the last moment, once it turns out synced
         self.unchecked = ""
         self.size: int | None = None
 
@@ -130,21 +126,36 @@ class _Replicated:
         return self.held
 
     def moment(self, held: _Held) -> None:
-        """All ranks hold `held` alike now, if they ever do: tell those who asked for this update."""
-        if held.unchecked or held.reported == held.updates:
-            return
-        held.reported = held.updates
+        """All ranks hold `held` alike now, if they ever do: tell those who asked for this update; where the
+        gradients of this forward pass are not reduced, as soon as those of a later one are."""
+        if held.reported != held.updates:
+            held.reported = held.updates
+            held.waiting = self._summed(held)
+        if held.synced:
+            tell, held.waiting = held.waiting, None
+            if tell is not None and not held.unchecked:
+                tell()
+
+    def _summed(self, held: _Held) -> Callable[[], None] | None:
+        """Take the checksum now; return what tells of it."""
+        if held.unchecked:
+            return None
         wanted = [told for told, every in self.listeners if held.wanted(every)]
         if not wanted:
-            return
+            return None
         try:
             replica = held.replica()
         except Exception as error:  # noqa: BLE001  # tensors of a kind unknown here: never the script's trouble
             held.unchecked = f"no checksum: {error}"
-            return
-        if replica is not None:
+            return None
+        if replica is None:
+            return None
+
+        def tell(replica: Replica = replica) -> None:
             for told in wanted:
                 told(replica)
+
+        return tell
 
 
 _replicated = _Replicated()
@@ -254,8 +265,7 @@ def _ddp_moment(held: _Held, ddp: DistributedDataParallel) -> None:
     if held.stepped:
         held.stepped = False
         held.updates += 1
-    if held.synced:
-        _replicated.moment(held)
+    _replicated.moment(held)
 
 
 def _no_sync(ddp: DistributedDataParallel) -> None:
@@ -268,17 +278,9 @@ def _differs_on_purpose(ddp: DistributedDataParallel) -> str:
     if ddp._join_config.enable:
         return "Join lets ranks make different numbers of updates"
     for hook, _ in ddp._comm_hooks:
-        if not _is_exact(hook):
+        if not is_exact(hook):
             return f"communication hook {getattr(hook, '__qualname__', hook)}"
     return ""
-
-
-def _is_exact(hook: object) -> bool:
-    # One of torch's own; and so is what it wraps, which a closure holds (fp16_compress_wrapper).
-    if not isinstance(hook, FunctionType) or hook.__module__ not in _EXACT_HOOKS:
-        return False
-    inside = [cell.cell_contents for cell in hook.__closure__ or ()]
-    return all(_is_exact(value) for value in inside if callable(value))
 
 
 # ---- optimizers

@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 from chaoskit.history import History
 from chaoskit.judge.job import Job
-from chaoskit.judge.rules import absent, configuration, divergence, first_end, replica, teardown, wrong_result
+from chaoskit.judge.rules import (
+    absent,
+    configuration,
+    divergence,
+    first_end,
+    replica,
+    stopped_early,
+    teardown,
+    wrong_result,
+)
 from chaoskit.model import Blame, Kind
 
 ORDER: tuple[Callable[[Job], Blame | None], ...] = (
@@ -24,6 +33,7 @@ ORDER: tuple[Callable[[Job], Blame | None], ...] = (
     divergence.silent,  # everything completed, but not with the same thing
     replica.find,  # everything completed, but the ranks do not hold the same state
     wrong_result.find,
+    stopped_early.find,  # nobody even waited
 )
 
 

@@ -51,6 +51,8 @@ def judge(plan: Plan, history: History) -> Verdict:
     )
     latency = latency_s(plan, history, job)
     doubt = found.unjudgeable or _doubt(plan, history, job, found.outcome)
+    if found.outcome is Outcome.MASKED and program.is_watched(plan) and not blame.culprits:
+        doubt = doubt or f"{found.reason}; the evidence names nobody, so it may be meant"
     breaches = (
         () if found.outcome is None else breached(plan.contract, plan, history, job, found, blame, latency)
     )

@@ -16,6 +16,7 @@ from chaoskit.history import (
 )
 from chaoskit.judge import hang, program, replicas
 from chaoskit.judge.job import Job, RankView, names, settled
+from chaoskit.judge.rules import divergence
 from chaoskit.model import ALL_RANKS, Injection, Outcome, Plan
 
 RESULT_TOLERANCE = 1e-4
@@ -177,11 +178,10 @@ def _ended(plan: Plan, job: Job, history: History) -> Found:
         odd = names(compared.difference.odd)
         said = f"all ranks ended 0, but the replicas differ {compared.difference.when} ({odd})"
         return Found(Outcome.CORRUPTED, said)
-    undone = [v for v in job.ranks if v.finished is None]
-    if undone and not program.left_alike(plan, history, job):
-        return Found(
-            Outcome.MASKED, f"all ranks ended 0, but {names([v.rank for v in undone])} did not finish"
-        )
+    if plan.expected_result is None and divergence.garbled(job):
+        return Found(Outcome.CORRUPTED, _but("an operation completed that was not the same on all of them"))
+    if found := _unfinished(plan, history, job):
+        return found
     unreported = [v for v in job.ranks if plan.expected_result is not None and v.reported is None]
     if unreported:
         return Found(
@@ -190,6 +190,32 @@ def _ended(plan: Plan, job: Job, history: History) -> Found:
     return Found(
         Outcome.COMPLETED, f"all ranks ended 0, {_checked(plan, compared)}", unjudgeable=compared.doubt
     )
+
+
+def _unfinished(plan: Plan, history: History, job: Job) -> Found | None:
+    """Work that was left undone, though all ranks ended 0, as far as it shows."""
+    undone = [v for v in job.ranks if v.finished is None]
+    left = f"{names([v.rank for v in undone])} did not finish" if undone else ""
+    if undone and not program.may_leave(plan, history, job):
+        return Found(Outcome.MASKED, _but(left))
+    if plan.workload.is_built_in:
+        return None
+    swallowed, went_on = program.swallowed(job)
+    if swallowed and not program.tried_alike(job):
+        if not went_on:
+            return Found(Outcome.MASKED, _but(swallowed))
+        why = f"{_but(swallowed)}: whether all work was done afterwards cannot be told"
+        return Found(Outcome.COMPLETED, why, unjudgeable=why)
+    if apart := program.stopped_apart(job):
+        return Found(Outcome.MASKED, _but(f"{left}: {apart}" if left else apart))
+    if undone and program.only_p2p(job):
+        why = f"{_but(left)}, and no collective tells whether it was done with its work"
+        return Found(Outcome.COMPLETED, why, unjudgeable=why)
+    return None
+
+
+def _but(what: str) -> str:
+    return f"all ranks ended 0, but {what}"
 
 
 def _launcher_ended(job: Job, bad: list[RankView]) -> Found | None:

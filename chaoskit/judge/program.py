@@ -18,7 +18,6 @@ from chaoskit.history import (
     LauncherStarted,
     Reached,
     Started,
-    Stepped,
 )
 from chaoskit.judge.job import P2P, Job, RankView, names
 from chaoskit.model import Plan
@@ -75,29 +74,69 @@ def independent(plan: Plan, job: Job) -> str:
     return f"never called init_process_group: {len(job.ranks)} independent processes, nothing to judge"
 
 
-def left_alike(plan: Plan, history: History, job: Job) -> bool:
-    """Return whether all ranks of a program did the same work, though some left by ``exit(0)`` in its midst.
-
-    In a program ``exit(0)`` inside a function may be the normal way out. It is not where a rank took fewer
-    steps or operations than the others, sits in one, or had a fault.
-    """
+def may_leave(plan: Plan, history: History, job: Job) -> bool:
+    """Is ``exit(0)`` in a function a way out? In a program it is, unless a fault hit it or a rank waits."""
     if plan.workload.is_built_in or history.all(Injected):
         return False
-    steps = {e.slot: e.step for e in history.all(Stepped)}
-    if len({steps.get(v.slot, 0) for v in job.ranks}) > 1 or any(v.failed or v.waiting for v in job.ranks):
-        return False
-    return all(_alike(job, group, members) for group, members in job.groups)
+    return not any(v.waiting for v in job.ranks)
 
 
-def _alike(job: Job, group: str, members: tuple[int, ...]) -> bool:
-    last = {_newest(v, group) for v in job.ranks if v.rank in members}
-    return len(last) <= 1
+def swallowed(job: Job) -> tuple[str, bool]:
+    """Say which operations failed in a job whose ranks all ended 0, and whether the script came out of it.
+
+    It did where each rank that lost an operation completed another afterwards (it formed the group again):
+    then it may have done all its work, or not. Failed sends and receives alone may tell
+    of a peer's end by design.
+    """
+    hit = [v for v in job.ranks if v.failed]
+    if not hit:
+        return "", False
+    first = min((f for v in hit for f in v.failed), key=lambda f: f.t_s)
+    on = names([v.rank for v in hit if _lost(v, first.op, first.nth)])
+    said = f"{first.op} #{first.nth} failed on {on}"
+    told = all(f.op in P2P for v in hit for f in v.failed)
+    return f"{said} and the error was swallowed", told or all(_went_on(v) for v in hit)
 
 
-def _newest(view: RankView, group: str) -> tuple[str, int, int] | None:
+def _lost(view: RankView, op: str, nth: int) -> bool:
+    return any((f.op, f.nth) == (op, nth) for f in view.failed)
+
+
+def _went_on(view: RankView) -> bool:
+    last_s = max(f.t_s for f in view.failed)
+    return any(e.t_s > last_s and e.seq in view.completed for e in view.entered)
+
+
+def tried_alike(job: Job) -> bool:
+    """Did all ranks fail in the same operations and go on (a script tries what its backend cannot do)?"""
+    tried = {tuple(sorted((f.group, f.op, f.nth) for f in v.failed)) for v in job.ranks}
+    return len(tried) == 1 and all(v.failed and _went_on(v) for v in job.ranks)
+
+
+def stopped_apart(job: Job) -> str:
+    """Say in which group the members' last collectives differ, or an empty text.
+
+    Numbers of optimizer steps are not compared: one rank may have a model of its own.
+    """
+    for group, members in job.groups:
+        last = {v.rank: newest(v, group) for v in job.ranks if v.rank in members}
+        if len(set(last.values())) > 1:
+            each = ((r, f"{e[0]} #{e[1]}" if e else "none") for r, e in sorted(last.items()))
+            told = ", ".join(f"rank {r}: {what}" for r, what in each)
+            return f"the last collectives of group {group} differ ({told})"
+    return ""
+
+
+def only_p2p(job: Job) -> bool:
+    """Did the ranks exchange messages, without a collective that shows that all came as far?"""
+    ops = {e.op for v in job.ranks for e in v.entered}
+    return bool(ops & P2P) and not ops - P2P - {"init"}
+
+
+def newest(view: RankView, group: str) -> tuple[str, int] | None:
     """The last operation of the group, which tells how many there were where older ones are lost."""
     known = [e for e in view.entered if e.group == group and e.op not in P2P]
-    return (known[-1].op, known[-1].nth, known[-1].step) if known else None
+    return (known[-1].op, known[-1].nth) if known else None
 
 
 def last_line(said: str) -> str:

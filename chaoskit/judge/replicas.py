@@ -1,8 +1,9 @@
 """Do the ranks still hold alike what they have to hold alike? From checksums of their replicated state.
 
 Only checksums of the same thing at the same moment are compared: after the same number of updates, or at the
-end where ranks made different numbers of them. A rank may take several of one moment (the last may be one of
-the end); ranks differ there only if no checksum is common to all of them.
+end whatever numbers of them the ranks made. A rank may take several after one update (the last may be one of
+the end); ranks differ there only if no checksum is common to all of them, so the ends are compared once more,
+each only with the others. Each replicated thing has a history of its own.
 
 A script may change its state after the last update by design: rank 0 loads the best of its checkpoints to
 evaluate it. So a difference of rank 0 alone, at the end alone, is blamed on nobody. It is only told where the
@@ -11,6 +12,7 @@ ranks were equal just before the last update, and leaves the verdict open where 
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 
@@ -46,27 +48,31 @@ class Comparison:
 
 
 Moment = tuple[bool, int, int]
-"""Whether only the end is the same for all (the ranks made different numbers of updates), step, ordinal."""
+"""Whether only checks of the end are in it (then the numbers of updates may differ), step, ordinal."""
 
 
 def compare(job: Job) -> Comparison:
     """Return how the replicas of this job compare."""
     moments = _moments(job)
     ends = _ends(job)
-    equal, last = 0, None
+    equal, last = 0, dict[int, int]()
+    excused = Comparison()
     for moment in sorted(moments):
         final, step, ordinal = moment
         odd = _odd(moments[moment])
         if odd is None:
-            equal += len(moments[moment]) == len(job.ranks) > 1
-            last = last if final else step
+            counted = final and len(ends[ordinal]) == 1  # with the others after that update
+            equal += not counted and len(moments[moment]) == len(job.ranks) > 1
+            if not final:
+                last[ordinal] = step
             continue
         at_end = final or step == max(ends.get(ordinal, {-1}))
-        difference = Difference(FINAL if at_end else step, *odd, last)
-        if at_end and last is not None and _by_design(difference):
-            return _changed_at_the_end(job, difference, equal)
-        return Comparison(equal, difference)
-    return Comparison(equal)
+        difference = Difference(FINAL if at_end else step, *odd, last.get(ordinal))
+        if not (at_end and difference.equal_at is not None and _by_design(difference)):
+            return Comparison(equal, difference)
+        if not excused.doubt:
+            excused = _changed_at_the_end(difference, max(ends[ordinal]))
+    return dataclasses.replace(excused, checks=equal)
 
 
 def _moments(job: Job) -> dict[Moment, dict[int, frozenset[int]]]:
@@ -75,9 +81,11 @@ def _moments(job: Job) -> dict[Moment, dict[int, frozenset[int]]]:
     ends = _ends(job)
     for view in job.ranks:
         for event in view.replicated:
-            final = event.final and len(ends[event.ordinal]) > 1
-            moment = (final, 0 if final else event.step, event.ordinal)
-            found.setdefault(moment, {}).setdefault(view.rank, set()).add(event.checksum)
+            at = [(True, 0, event.ordinal)] if event.final else []
+            if not event.final or len(ends[event.ordinal]) == 1:
+                at.append((False, event.step, event.ordinal))
+            for moment in at:
+                found.setdefault(moment, {}).setdefault(view.rank, set()).add(event.checksum)
     return {
         moment: {rank: frozenset(sums) for rank, sums in by_rank.items()}
         for moment, by_rank in found.items()
@@ -107,14 +115,13 @@ def _by_design(difference: Difference) -> bool:
     return difference.odd == (0,) or (not difference.clear and difference.odd == (0, 1))
 
 
-def _changed_at_the_end(job: Job, difference: Difference, equal: int) -> Comparison:
+def _changed_at_the_end(difference: Difference, updates: int) -> Comparison:
     assert difference.equal_at is not None
-    updates = max(e.step for v in job.ranks for e in v.replicated if e.final)
     who = (
         f"{names(difference.odd)} alone differs" if difference.clear else "the replicas of both ranks differ"
     )
     said = f"{who} at the end, equal still after step {difference.equal_at} of {updates}"
     if updates - difference.equal_at <= 1:
-        return Comparison(equal, None, f"{said}: right if it loaded a checkpoint to evaluate it")
+        return Comparison(note=f"{said}: right if it loaded a checkpoint to evaluate it")
     why = "by a fault in the last steps, or by loading a checkpoint to evaluate it"
-    return Comparison(equal, None, doubt=f"{said}, {why}: cannot be told")
+    return Comparison(doubt=f"{said}, {why}: cannot be told")

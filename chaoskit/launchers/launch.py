@@ -19,7 +19,8 @@ class ArmLaunch:
     ``arm_dir``/launcher.
 
     ``temporary`` is a folder that forked ranks share for what multiprocessing keeps while it runs (sockets of
-    DataLoader workers): a rank that is killed cannot remove it, so the warden does, at the end.
+    DataLoader workers): a rank that is killed cannot remove it, so the warden does, at the end. A launcher
+    of the user's is given it as TMPDIR.
 
     ``target`` and ``load_plan`` are ``module:function``. The plan is what ``load_plan`` makes of the text in
     ``plan_path``, None where it is "". A rank runs ``target(plan, slot, channels)``, which must not return.

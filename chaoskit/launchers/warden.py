@@ -156,7 +156,7 @@ class Warden:
             self._send(Signalled(at, slot, int(kill.signal), guard, kill.reason))
 
     def _start_launcher(self) -> None:
-        program, environment = self._launch.command[0], dict(self._launch.environment)
+        program, environment = self._launch.command[0], temporary.environment_of(self._launch)
 
         def become_launcher() -> None:
             try:

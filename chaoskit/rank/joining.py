@@ -12,8 +12,9 @@ import contextlib
 import json
 import mmap
 import os
+import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -104,17 +105,51 @@ def _file(path: Path) -> int:
     return fd
 
 
-def read_files(folder: Path) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """Return what ranks and keepers have written into files of ``folder``, by slot."""
-    found: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What ranks and keepers wrote, by slot; ``doubts`` says which of it cannot be had, or is another's."""
+
+    ranks: dict[int, bytes] = field(default_factory=dict)
+    keepers: dict[int, bytes] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+
+def read_files(folder: Path) -> Files:
+    """Return what ranks and keepers have written into files of ``folder``. What is damaged is left out."""
+    found = Files()
     for path in sorted(folder.glob("rank*")):
         number = path.name.removeprefix("rank")
-        if not number.isdigit():
+        if not (number.isascii() and number.isdecimal() and str(int(number)) == number):
             continue
-        for name, into in zip((RANK_FILE, KEEPER_FILE), found, strict=True):
-            with contextlib.suppress(OSError):
-                into[int(number)] = (path / name).read_bytes()
+        if not any(os.path.lexists(path / name) for name in (RANK_FILE, KEEPER_FILE)):
+            continue  # it wrote into the runner's memory
+        for name, into in ((RANK_FILE, found.ranks), (KEEPER_FILE, found.keepers)):
+            try:
+                into[int(number)] = _own(path / name, int(number))
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                found.doubts.append(f"{path.name}/{name} cannot be judged: {why}")
     return found
+
+
+def _own(path: Path, slot: int) -> bytes:
+    """Return the region in the file. Raises OSError, or ValueError where it is none or not that slot's."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO would wait for its writer
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("it is no regular file")
+        body = file.read(region.REGION_BYTES + 1)
+    if len(body) != region.REGION_BYTES:
+        raise ValueError(f"it should have {region.REGION_BYTES} bytes, and has {_more_or_less(len(body))}")
+    if not region.is_readable(body):
+        raise ValueError("it is damaged, or of another version of chaoskit")
+    if others := region.slots_named(body) - {slot}:
+        raise ValueError(f"it was written by rank {min(others)}")
+    return body
+
+
+def _more_or_less(size: int) -> str:
+    return "more" if size > region.REGION_BYTES else str(size)
 
 
 def release_all(memory: mmap.mmap) -> None:

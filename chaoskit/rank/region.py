@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from chaoskit import history
-from chaoskit.history import Completed, Entered, Event, Lost, OpFailed, Replicated, Stepped
+from chaoskit.history import Completed, Entered, Event, Identity, Lost, OpFailed, Replicated, Started, Stepped
 
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview | mmap.mmap
@@ -164,18 +164,25 @@ def read_notes(region: Buffer, slot: int, start: int = 0) -> tuple[list[Event], 
     header = _words(region)
     if header is None:
         return [], start
-    events: list[Event] = []
-    area = memoryview(region)[NOTES_AT:RING_AT]
     used = min(header[Word.NOTES_USED], NOTES_BYTES)
-    seen: set[int] = set()
-    for number, body in _entries(area, start, used):
-        if number in seen:
-            continue
-        seen.add(number)
-        event = _parse_note(body)
-        if event is not None:
-            events.append(replace(event, slot=slot))
-    return events, max(start, used)
+    return [replace(event, slot=slot) for event in _notes(region, start, used)], max(start, used)
+
+
+def slots_named(region: Buffer) -> set[int]:
+    """Return the slots of which the region itself says that it is theirs; normally one."""
+    header = _words(region)
+    used = min(header[Word.NOTES_USED], NOTES_BYTES) if header is not None else 0
+    return {event.slot for event in _notes(region, 0, used) if isinstance(event, Identity | Started)}
+
+
+def is_readable(region: Buffer) -> bool:
+    """Return whether this is a region, also one into which nothing was written yet."""
+    return _words(region) is not None or is_untouched(region)
+
+
+def is_untouched(region: Buffer) -> bool:
+    """Return whether nobody has begun to write into it."""
+    return len(region) == REGION_BYTES and not any(memoryview(region)[:HEADER_BYTES])
 
 
 def live(region: Buffer) -> Live:
@@ -240,6 +247,18 @@ def _entries(area: memoryview, start: int, used: int) -> Iterator[tuple[int, byt
             return
         yield number, bytes(area[at + 8 : at + 8 + size])
         at += 8 + size
+
+
+def _notes(region: Buffer, start: int, used: int) -> Iterator[Event]:
+    area = memoryview(region)[NOTES_AT:RING_AT]
+    seen: set[int] = set()
+    for number, body in _entries(area, start, used):
+        if number in seen:
+            continue
+        seen.add(number)
+        event = _parse_note(body)
+        if event is not None:
+            yield event
 
 
 def _parse_note(body: bytes) -> Event | None:

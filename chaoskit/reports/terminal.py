@@ -229,4 +229,4 @@ def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
         without.setdefault((v.backend, v.profile), {}).update(dict.fromkeys(v.not_applicable))
     for (backend, profile), names in without.items():
         if names:
-            yield f"not applicable here ({backend}): {', '.join(names)} (profile {profile})"
+            yield f"not applicable here: {', '.join(names)} (profile {profile})"

@@ -249,9 +249,9 @@ def _never_fires(injection: Injection, scenario: Scenario, path: KeyPath, where:
         message = f"{where}: {_KINDS[when.kind]} has no phase during"
         yield Finding((*path, "phase"), message, "write before or after")
     if when.kind == "call" and not all(part.isidentifier() for part in when.call.split(".")):
-        yield Finding((*path, "call"), f"{where}: {when.call!r} is no dotted name", "write it as torch.save")
+        yield Finding((*path, "call"), f"{where}: {when.call!r} is no dotted name", "write it as torch.save, or __main__.train_step for a function of the script")
     elif when.kind == "call" and "." not in when.call:
-        yield Finding((*path, "call"), f"{where}: {when.call!r} names no module", "write it as torch.save")
+        yield Finding((*path, "call"), f"{where}: {when.call!r} names no module", "write it as torch.save, or __main__.train_step for a function of the script")
     if when.kind in ("forward", "backward") and not all(when.module.split(".")):
         message = f"{where}: {when.module!r} is no dotted name"
         yield Finding((*path, when.kind), message, "write it as in named_modules(): layer.2")

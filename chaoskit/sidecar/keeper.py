@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from chaoskit.sidecar import processes
+from chaoskit.sidecar.saying import say
 from chaoskit.sidecar.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Keeper:
         self._ends_with: int | None = None  # what the keeper exits with instead of the rank's own status
         self._kill_at: float | None = None  # when all descendants are killed, then again and again
         self._give_up_at = 0.0
+        self._leave_at = 0.0  # not before, once the rank is being ended
         self._told_to_leave = False
         self._childless = False
 
@@ -148,15 +150,16 @@ class Keeper:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def end(self, exit_code: int, grace_s: float, why: str) -> None:
+    def end(self, exit_code: int, grace_s: float, why: str, linger_s: float = 0.0) -> None:
         """End the rank and all its descendants: SIGTERM to its group, SIGKILL to everything ``grace_s``
-        later; then exit with ``exit_code``. Once only."""
+        later; then exit with ``exit_code``, ``linger_s`` from now at the earliest. Once only."""
         if self._kill_at is not None:
             return
         self._ends_with = exit_code
         now = time.monotonic()
         self._kill_at = now if self.is_stopped else now + grace_s  # a stopped process gets no SIGTERM
-        self._give_up_at = self._kill_at + _UNENDABLE_S
+        self._leave_at = now + linger_s
+        self._give_up_at = max(self._kill_at + _UNENDABLE_S, self._leave_at)
         self._tell(lambda w: w.ending(exit_code, why, now))
         self.signal_rank(signal.SIGTERM)
 
@@ -178,7 +181,7 @@ class Keeper:
         end_like(self._ends_with if self._ends_with is not None else self.exit_code or 0)
 
     def _set_up(self, usual_mask: Iterable[int]) -> None:
-        processes.set_name("chaoskit-keeper")
+        processes.set_name(processes.KEEPER_NAME)
         processes.adopt_orphans()
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1):  # the rank's alone: who waits for their end waits for the rank
@@ -197,7 +200,9 @@ class Keeper:
 
     def _finished(self) -> bool:
         if self._kill_at is not None:
-            return self._childless or time.monotonic() > self._give_up_at
+            now = time.monotonic()
+            may_leave = self._told_to_leave or now >= self._leave_at
+            return (self._childless and may_leave) or now > self._give_up_at
         return self.exit_code is not None and (
             self._told_to_leave or not any(watcher.stays() for watcher in self._watchers)
         )
@@ -208,18 +213,19 @@ class Keeper:
             try:
                 ready(events)
             except Exception:  # noqa: BLE001 - a watcher's fault may not cost the rank its keeper
-                _say(traceback.format_exc())
                 self.forget(key.fd)
+                say(f"keeper: {traceback.format_exc()}")
         self._reap()
         now = time.monotonic()
         self._tell(lambda w: w.tick(now))
-        if self._kill_at is not None and now >= self._kill_at:
+        if self._kill_at is not None and now >= self._kill_at and not self._childless:
             processes.kill_descendants(os.getpid())
             self._kill_at = now + _WALK_S
 
     def _timeout(self) -> float | None:
         due = [t for watcher in self._watchers if (t := watcher.next_due()) is not None]
-        due += [self._kill_at] if self._kill_at is not None else []
+        if self._kill_at is not None:
+            due.append(self._leave_at if self._childless else self._kill_at)
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _hear(self, events: int) -> None:
@@ -268,8 +274,8 @@ class Keeper:
             try:
                 call(watcher)
             except Exception:  # noqa: BLE001 - a watcher's fault may not cost the rank its keeper
-                _say(traceback.format_exc())
                 self._watchers.remove(watcher)
+                say(f"keeper: {traceback.format_exc()}")
 
 
 def end_like(exit_code: int) -> NoReturn:
@@ -287,8 +293,3 @@ def end_like(exit_code: int) -> NoReturn:
 
 def _noted(number: int, frame: object) -> None:
     """The wake-up descriptor has the number already."""
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, f"chaoskit: keeper: {text.rstrip()}\n".encode(errors="replace"))

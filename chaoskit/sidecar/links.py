@@ -15,16 +15,18 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from chaoskit.sidecar.keeper import Keeper
 
 Kind = Literal["hello", "beat", "stopped", "continued", "ended", "lost", "end", "bye"]
-VERSION = 1
+VERSION = 2
 _LENGTH = struct.Struct("!I")
 _MAX_BYTES = 65536
+_MAX_FIRST_BYTES = 4096
+"""Of a message from whom has not shown the token yet."""
 _FLUSH_S = 0.3
 
 
@@ -39,6 +41,8 @@ class Message:
     work_done: bool = False
     told: bool = False
     why: str = ""
+    alive: bool = False  # lost, but its process is there and has to be ended first
+    pid: int = 0  # of the keeper that sends it
     token: str = ""
     version: int = VERSION
 
@@ -51,11 +55,19 @@ class Message:
         """Raises ValueError where it is none of this version."""
         try:
             message = cls(**json.loads(body))
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise ValueError(f"no message: {error}") from error
+        for field in fields(cls):
+            if type(getattr(message, field.name)) is not type(_EXAMPLE[field.name]):
+                raise ValueError(f"{field.name} is of another type")
+        if message.kind not in get_args(Kind):
+            raise ValueError("no such kind of message")
         if message.version != VERSION:
             raise ValueError(f"version {message.version} of the protocol, this is {VERSION}")
         return message
+
+
+_EXAMPLE = asdict(Message("bye", 0))
 
 
 class Peer:
@@ -72,7 +84,12 @@ class Peer:
     ) -> None:
         self.rank = -1
         self.host = ""
+        self.pid = 0
+        self.is_known = False
+        """It has shown the token."""
         self.heard_at = time.monotonic()
+        self.stopped_at: float | None = None
+        """Since when its process is seen to be stopped."""
         self.open = True
         self._keeper = keeper
         self._socket = connection
@@ -137,7 +154,7 @@ class Peer:
     def _take_messages(self) -> None:
         while self.open and len(self._received) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._received)
-            if length > _MAX_BYTES:
+            if length > (_MAX_BYTES if self.is_known else _MAX_FIRST_BYTES):
                 self._lost()
                 return
             body = self._received[_LENGTH.size : _LENGTH.size + length]
@@ -152,9 +169,10 @@ class Peer:
         except ValueError:
             self._lost()
             return
-        if not hmac.compare_digest(message.token, self._token):
+        if not hmac.compare_digest(message.token.encode(errors="replace"), self._token.encode()):
             self._lost()
             return
+        self.is_known = True
         self.heard_at = time.monotonic()
         self._on_message(self, message)
 

@@ -12,6 +12,8 @@ import signal
 from dataclasses import dataclass
 
 SHORTEST_S = 2.0
+LEAVING_S = 60.0
+"""How long an interpreter may take to end, at the least: torch takes seconds on a loaded machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Lost:
 
     rank: int
     why: str
+    alive: bool = False
+    """Its process does not end by itself: its keeper has to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Seen:
     allowed_until: float
     excused: bool
     """Stopped, or held by a debugger: it cannot move and nobody should expect it to."""
+    leaving: bool = False
+    """Its interpreter ends: no Python runs any more."""
 
 
 class RankPolicy:
@@ -61,6 +67,7 @@ class RankPolicy:
         self._last: Seen | None = None
         self._beat_since = 0.0
         self._progress_since = 0.0
+        self._leaving_since = 0.0
         self._told_at: float | None = None
 
     def told_to_end(self, t: float) -> None:
@@ -71,12 +78,16 @@ class RankPolicy:
         """Nobody, this keeper neither, ran for so long (a suspended machine): it counts for nothing."""
         self._beat_since += seconds
         self._progress_since += seconds
+        self._leaving_since += seconds
         self._told_at = self._told_at + seconds if self._told_at is not None else None
 
     def wrong(self, seen: Seen, t: float) -> str:
         """Return why the rank is lost; '' where it is not."""
         last, self._last = self._last, seen
         excused = last is None or seen.excused or t < seen.allowed_until
+        if excused or not seen.leaving:
+            self._leaving_since = t
+        excused = excused or seen.leaving
         if excused or seen.beat == 0 or last is None or last.beat != seen.beat:
             self._beat_since = t
         if excused or not seen.progress or last is None or last.progress != seen.progress:
@@ -86,6 +97,9 @@ class RankPolicy:
             return f"got SIGTERM {limits.sigterm_wait_s:g} s ago and is still there"
         if _over(self._beat_since, limits.gil_wait_s, t):
             return f"has run no Python for {limits.gil_wait_s:g} s (something holds the GIL)"
+        leaving_wait_s = limits.gil_wait_s and max(limits.gil_wait_s, LEAVING_S)
+        if _over(self._leaving_since, leaving_wait_s, t):
+            return f"began to end {leaving_wait_s:g} s ago and is still there"
         if _over(self._progress_since, limits.progress_wait_s, t):
             return f"has made no progress for {limits.progress_wait_s:g} s"
         return ""
@@ -121,10 +135,10 @@ class JobPolicy:
         elif exit_code != 0 and limits.on_failure:
             self.lost(rank, ended_how(exit_code))
 
-    def lost(self, rank: int, why: str) -> None:
+    def lost(self, rank: int, why: str, alive: bool = False) -> None:
         """The rank can no longer take part, or its keeper is gone."""
         self._gone(rank)
-        self._lost = self._lost or Lost(rank, why)
+        self._lost = self._lost or Lost(rank, why, alive)
 
     def left(self, rank: int) -> None:
         """Its keeper was told to leave and will report no more."""

@@ -12,6 +12,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
+KEEPER_NAME: Final = "chaoskit-keeper"
+"""As ``ps`` shows it: at most 15 bytes."""
+
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -52,6 +55,13 @@ def state(pid: int) -> str:
     """Return the state as in /proc/PID/stat: R S D T (stopped) t (a debugger's) Z; '' when it is gone."""
     fields = _stat(pid)
     return fields[0] if fields else ""
+
+
+def is_stopped_keeper(pid: int) -> bool:
+    """Is that process a keeper (and not another one with its number) that has been stopped?"""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+        return file.read().strip() == KEEPER_NAME and state(pid) in ("T", "t")
+    return False
 
 
 def ignores(pid: int, number: int) -> bool:

@@ -20,6 +20,7 @@ from chaoskit.sidecar import processes
 from chaoskit.sidecar.keeper import Keeper, Watcher
 from chaoskit.sidecar.links import Address, Kind, Listener, Message, Peer
 from chaoskit.sidecar.policy import JobPolicy, Limits, Lost, RankPolicy, Seen, ended_how
+from chaoskit.sidecar.saying import say
 from chaoskit.sidecar.shared import Shared, Word
 
 EXIT_CODE: Final = 90
@@ -27,6 +28,15 @@ _BEAT_S: Final = 0.5
 _ORDERS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NOT_RUNNING_S: Final = 1.0
 """A keeper that ran so late was itself suspended: what it did not hear in between counts for nothing."""
+_LINGER_S: Final = 0.3
+"""How much later the keepers of the other ranks leave than that of the lost one: a launcher names the first
+that it sees end, and looks every 0.1 s or so."""
+_UNHEARD_S: Final = 1.0
+"""A keeper that missed a beat may have been stopped."""
+_STRANGER_S: Final = 30.0
+"""How long a connection may take to show the token. Who has it shows it at once."""
+_STRANGERS: Final = 64
+"""How many may be about to show it, above one for each rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,7 @@ class Protection(Watcher):
         self._job.joined(self.identity.rank)
         self._hub: Peer | None = None  # towards rank 0's keeper
         self._members: dict[int, Peer] = {}  # at rank 0's keeper: the others
+        self._strangers: list[Peer] = []  # there, oldest first: have not shown the token
         self._hosts = {self.identity.rank: self.identity.host}  # of ranks that have left, too
         self._beat_at = self._ticked_at = time.monotonic()
         self._told = False
@@ -167,6 +178,8 @@ class Protection(Watcher):
         for peer in list(self._members.values()):
             peer.send(self._message("beat"))
             self._check_silence(peer, now)
+        for peer in [peer for peer in self._strangers if now - peer.heard_at > _STRANGER_S]:
+            self._hang_up(peer)
         if self._hub is not None:
             self._hub.send(self._message("beat"))
             self._check_silence(self._hub, now)
@@ -183,25 +196,43 @@ class Protection(Watcher):
             progress=read(Word.PROGRESS) if self._sees_rank and read(Word.FOLLOWED) else 0,
             allowed_until=read(Word.ALLOWED_UNTIL_NS) * 1e-9,
             excused=self._keeper.is_stopped or processes.state(self._keeper.pid) in ("T", "t"),
+            leaving=self._sees_rank and bool(read(Word.LEAVING)),
         )
 
     def _own_rank_lost(self, why: str) -> None:
-        lost = Lost(self.identity.rank, why)
+        lost = Lost(self.identity.rank, why, alive=True)
         if self._hub is not None:
-            self._hub.send(self._message("lost", why=why))
-        self._job.lost(lost.rank, why)
+            self._hub.send(self._message("lost", why=why, alive=True))
+        self._job.lost(lost.rank, why, alive=True)
         self._end_job(lost)
 
     def _check_silence(self, peer: Peer, now: float) -> None:
-        if peer.open and now - peer.heard_at > self._limits.silent_s:
+        if self._sees_stopped(peer, now):
+            wait_s = self._limits.stopped_wait_s
+            if wait_s and peer.stopped_at is not None and now - peer.stopped_at >= wait_s:
+                self._peer_lost(peer, f"has a keeper that has been stopped for {wait_s:g} s")
+        elif peer.open and now - peer.heard_at > self._limits.silent_s:
             why = f"cannot be reached: nothing heard of its host for {self._limits.silent_s:g} s"
             self._peer_lost(peer, why)
+
+    def _sees_stopped(self, peer: Peer, now: float) -> bool:
+        """Is that keeper on this host, and stopped? Then it is not silent: it has the wait of a stopped rank,
+        and is heard again when it goes on."""
+        missed = now - peer.heard_at > _UNHEARD_S or peer.stopped_at is not None
+        if missed and peer.host == self.identity.host and processes.is_stopped_keeper(peer.pid):
+            peer.stopped_at = peer.heard_at if peer.stopped_at is None else peer.stopped_at
+            peer.heard_at = now
+            return True
+        peer.stopped_at = None
+        return False
 
     def _postpone(self, seconds: float) -> None:
         self._rank_policy.postpone(seconds)
         self._job.postpone(seconds)
-        for peer in [*self._members.values(), *([self._hub] if self._hub else [])]:
+        for peer in [*self._members.values(), *self._strangers, *([self._hub] if self._hub else [])]:
             peer.heard_at += seconds
+            if peer.stopped_at is not None:
+                peer.stopped_at += seconds
 
     # ---- the other keepers
 
@@ -209,22 +240,33 @@ class Protection(Watcher):
         assert self._listener is not None
         with contextlib.suppress(OSError):
             connection, _ = self._listener.socket.accept()
-            Peer(
-                self._keeper,
-                connection,
-                self._listener.token,
-                self._heard_from_member,
-                lambda peer: self._peer_lost(peer, "is lost: its keeper was killed or its host is gone"),
+            stranger = Peer(
+                self._keeper, connection, self._listener.token, self._heard_from_member, self._member_gone
             )
+            self._strangers.append(stranger)
+            if len(self._strangers) > self.identity.world_size + _STRANGERS:
+                self._hang_up(self._strangers[0])
+
+    def _hang_up(self, stranger: Peer) -> None:
+        self._strangers.remove(stranger)
+        stranger.close()
+
+    def _member_gone(self, peer: Peer) -> None:
+        if peer in self._strangers:
+            self._strangers.remove(peer)
+        self._peer_lost(peer, "is lost: its keeper was killed or its host is gone")
 
     def _heard_from_member(self, peer: Peer, message: Message) -> None:
         now, rank = time.monotonic(), message.rank
+        if peer in self._strangers:
+            self._strangers.remove(peer)
         match message.kind:
             case "hello":
-                peer.rank, peer.host = rank, message.host
+                peer.rank, peer.host, peer.pid = rank, message.host, message.pid
                 self._members[rank] = peer
                 self._hosts[rank] = message.host
                 self._job.joined(rank)
+                peer.send(self._message("hello"))
                 self._tell_of_the_end(peer)
             case "stopped":
                 self._job.stopped(rank, now)
@@ -233,7 +275,7 @@ class Protection(Watcher):
             case "ended":
                 self._job.ended(rank, message.exit_code, message.work_done, message.told, now)
             case "lost":
-                self._job.lost(rank, message.why)
+                self._job.lost(rank, message.why, message.alive)
             case "bye":
                 self._job.left(rank)
                 self._members.pop(rank, None)
@@ -244,10 +286,10 @@ class Protection(Watcher):
     def _heard_from_hub(self, peer: Peer, message: Message) -> None:
         match message.kind:
             case "hello" | "beat":
-                peer.host = message.host
+                peer.host, peer.pid = message.host, message.pid
             case "end":
                 self._over = True
-                self._end_rank(Lost(message.rank, message.why), message.host)
+                self._end_rank(Lost(message.rank, message.why, message.alive), message.host)
             case "bye":
                 self._over = True
                 self._hub = None
@@ -282,15 +324,18 @@ class Protection(Watcher):
     def _tell_of_the_end(self, peer: Peer) -> None:
         lost = self._job.verdict(time.monotonic()) if self._over else None
         if lost is not None:
-            peer.send(Message("end", lost.rank, self._hosts.get(lost.rank, ""), why=lost.why))
+            host = self._hosts.get(lost.rank, "")
+            peer.send(Message("end", lost.rank, host, why=lost.why, alive=lost.alive))
 
     def _end_rank(self, lost: Lost, host: str = "") -> None:
         own = self.identity.rank
         if self._keeper.ending or self._keeper.exit_code is not None:
             return
         what = f"{self._named(lost, host)}; ending rank {own} (exit {EXIT_CODE})"
+        grace_s = self._limits.grace_s
+        linger_s = 0.0 if lost.rank == own else _LINGER_S + (grace_s if lost.alive else 0.0)
+        self._keeper.end(EXIT_CODE, grace_s, what, linger_s)
         _say(what if own >= 0 else f"this process {lost.why}; ending it (exit {EXIT_CODE})")
-        self._keeper.end(EXIT_CODE, self._limits.grace_s, what)
 
     def _named(self, lost: Lost, host: str = "") -> str:
         return f"rank {lost.rank} (host {host or self.identity.host}) {lost.why}"
@@ -300,13 +345,18 @@ class Protection(Watcher):
             self._hub.send(self._message(kind))
 
     def _message(
-        self, kind: Kind, *, exit_code: int = 0, work_done: bool = False, told: bool = False, why: str = ""
+        self,
+        kind: Kind,
+        *,
+        exit_code: int = 0,
+        work_done: bool = False,
+        told: bool = False,
+        why: str = "",
+        alive: bool = False,
     ) -> Message:
         me = self.identity
-        return Message(kind, me.rank, me.host, exit_code, work_done, told, why)
+        return Message(kind, me.rank, me.host, exit_code, work_done, told, why, alive, os.getpid())
 
 
 def _say(text: str) -> None:
-    """One line on stderr; a closed one is no reason to fail."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"chaoskit: guard sidecar: {text}\n".encode(errors="replace"))
+    say(f"guard sidecar: {text}")

@@ -27,6 +27,8 @@ class Word(enum.IntEnum):
     """The last step that is done."""
     FOLLOWED = 5
     """1 where PROGRESS is written at all."""
+    LEAVING = 6
+    """1 once the interpreter ends: no Python thread runs from then on, and nothing is wrong with that."""
 
 
 class Shared:

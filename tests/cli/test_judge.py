@@ -161,6 +161,13 @@ def test_a_runner_and_the_machines_it_could_not_see_are_one_arm(
     assert asked == [[runner, away]]
 
 
+def test_arms_that_were_planned_and_started_by_hand_are_one_scenario(tmp_path: Path, stream: Streams) -> None:
+    for name in ("control", "hardened"):
+        arm(tmp_path / name, "a", name)
+    document = as_json([tmp_path / "control", tmp_path / "hardened"], stream)
+    assert [s["name"] for s in document["scenarios"]] == ["a"]  # type: ignore[attr-defined]
+
+
 def test_two_runs_with_the_same_seed_are_two(
     run_dir: Path, stream: Streams, split: tuple[list[list[Path]], Judge]
 ) -> None:

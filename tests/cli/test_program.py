@@ -146,6 +146,12 @@ def test_a_script_that_is_not_there(
         (ProgramOptions(launcher="command"), ("no command behind --",)),
         (ProgramOptions(launcher="command", behind=("no-such-cmd", "x")), ("there is no such command",)),
         (
+            ProgramOptions(launcher="command", behind=("/nonexistent/mpirun", "-n", "2", "python", "p.py")),
+            ("/nonexistent/mpirun: there is no such command", "that you may execute"),
+        ),
+        (ProgramOptions(launcher="command", behind=("", "x")), ("there is no such command",)),
+        (ProgramOptions(launcher="command", behind=("..", "x")), ("there is no such command",)),
+        (
             ProgramOptions(launcher="command", behind=("./train.py", "--e", "3")),
             ("a script goes before --: chaoskit watch ./train.py -- --e 3",),
         ),

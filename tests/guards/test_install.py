@@ -132,6 +132,10 @@ def test_what_the_script_leaves_to_finalization_is_done(tmp_path: Path) -> None:
         ("import sys; sys.exit(1)", False),
         ("import sys\ndef f(): sys.exit(0)\nf()", False),
         ("import unittest; unittest.main(argv=['x', '-q'])", True),
+        ("import sys\ntry: 1 / 0\nexcept Exception: sys.exit(0)", False),
+        ("try: 1 / 0\nexcept Exception: exit()", False),
+        ("import sys\ntry: 1 / 0\nexcept Exception: pass\nsys.exit(0)", True),
+        ("import click\nclick.Command('x', callback=lambda: None)(args=[])", True),
     ],
 )
 def test_a_way_out_that_means_done(

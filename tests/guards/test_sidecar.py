@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import multiprocessing
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 import torch.distributed as dist
 from guards.job import Ended, Job, start
-from sidecar.kept_job import rank, rank_of, start_kept, state, swallow_sigterm, train, wait_for_end
+from sidecar.kept_job import fill, rank, rank_of, start_kept, state, swallow_sigterm, train, wait_for_end
 
+import chaoskit
 from chaoskit import guards
 from chaoskit.guards.sidecar import Sidecar, identity
+from chaoskit.sidecar import protection
 from chaoskit.sidecar.links import Message
 
+ROOT = str(Path(chaoskit.__file__).parents[1])
 LONG = Sidecar(early_exit_wait_s=60, stopped_wait_s=60, gil_wait_s=60, sigterm_wait_s=60)
 IN_ALL_S = 10.0
 """From the death or the detection to the end of the last keeper: far below what the script would wait, and
@@ -89,7 +95,28 @@ def test_a_killed_keeper_ends_the_whole_job(victim: int) -> None:
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_keeper_that_falls_silent_ends_the_others(victim: int) -> None:
+def test_a_stopped_keeper_on_this_host_has_the_wait_of_a_stopped_rank(victim: int) -> None:
+    job = start_kept(waiting_outside, Sidecar(silent_s=2, stopped_wait_s=5), ranks=2)
+    ranks = formed(job)
+    time.sleep(1.0)  # the keepers know each other now
+    os.kill(job.pids[victim], signal.SIGSTOP)
+    time.sleep(3.5)  # what must not happen has no event
+    assert [state(pid) for pid in ranks] == ["S", "S"]
+    os.kill(job.pids[victim], signal.SIGCONT)
+    time.sleep(1.0)  # it is heard again
+    assert [state(pid) for pid in ranks] == ["S", "S"]
+    again = time.monotonic()
+    os.kill(job.pids[victim], signal.SIGSTOP)
+    ended = job.wait(15, kill=[victim])
+    assert ended[1 - victim].after_s + job.started - again > 3.5
+    assert ended[1 - victim].code == 90
+    assert "has a keeper that has been stopped for 5 s" in ended[1 - victim].err
+    wait_for_end(ranks[victim])
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_keeper_that_falls_silent_ends_the_others(victim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: f"host-{os.environ['RANK']}")  # another host, to them
     job = start_kept(waiting_outside, Sidecar(silent_s=2), ranks=2)
     formed(job)
     os.kill(job.pids[victim], signal.SIGSTOP)
@@ -158,14 +185,88 @@ def test_who_does_not_know_the_token_is_not_heard() -> None:
         c.laddr.port for c in psutil.Process(job.pids[0]).net_connections("tcp") if c.status == "LISTEN"
     }
     lost = Message("lost", 1, why="is no more").to_bytes("another token")
-    for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\2{}", lost):
+    deep, typed = b"[" * 4000, json.dumps({"kind": "hello", "rank": 1, "token": 5}).encode()
+    framed = [struct.pack("!I", len(body)) + body for body in (deep, typed, b"{}")]
+    for junk in (*framed, b"GET / HTTP/1.1\r\n\r\n", lost):
         with socket.create_connection(("127.0.0.1", port), 5) as stranger:
             stranger.sendall(junk)
             with contextlib.suppress(ConnectionResetError):
                 assert stranger.recv(1) == b"", "it is hung up on"
+    waiting = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(80)]
+    assert waiting[0].recv(1) == b"", "so many at once: the first has to go"
     assert [state(pid) for pid in ranks] == ["S", "S"]
     os.kill(ranks[1], signal.SIGKILL)
-    assert [end.code for end in wait_and_check(job, ranks, time.monotonic())] == [90, -9]
+    ended = wait_and_check(job, ranks, time.monotonic())
+    assert [end.code for end in ended] == [90, -9]
+    assert "Traceback" not in ended[0].err
+    for stranger in waiting:
+        stranger.close()
+
+
+def test_a_connection_that_never_shows_the_token_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protection, "_STRANGER_S", 0.5)
+    job = start_kept(waiting_outside, LONG, ranks=2)
+    ranks = formed(job)
+    (port,) = {
+        c.laddr.port for c in psutil.Process(job.pids[0]).net_connections("tcp") if c.status == "LISTEN"
+    }
+    with socket.create_connection(("127.0.0.1", port), 10) as stranger:
+        stranger.sendall(b"\0")
+        assert stranger.recv(1) == b""
+    assert [state(pid) for pid in ranks] == ["S", "S"], "who has shown it stays"
+    job.wait(0, kill=[0, 1])
+
+
+def test_a_full_stderr_that_nobody_reads_keeps_nobody_from_ending_the_job() -> None:
+    reader, writer = os.pipe()
+    job = start_kept(waiting_outside, LONG, stderr=writer)
+    ranks = formed(job)
+    fill(writer)
+    killed = time.monotonic()
+    os.kill(ranks[2], signal.SIGKILL)
+    assert [end.code for end in wait_and_check(job, ranks, killed)] == [90, 90, -9]
+    os.close(writer)
+    os.close(reader)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("how", ["killed", "swallows"])
+def test_the_keeper_of_the_lost_rank_leaves_first(how: str, victim: int) -> None:
+    """A launcher names the rank that it sees end first."""
+
+    def main() -> None:
+        if rank() == victim:
+            swallow_sigterm()
+        waiting_outside()
+
+    job = start_kept(main, Sidecar(sigterm_wait_s=0.5))
+    ranks = formed(job)
+    if how == "killed":
+        os.kill(ranks[victim], signal.SIGKILL)
+    else:
+        os.kill(job.pids[victim], signal.SIGTERM)
+    ended = wait_and_check(job, ranks, time.monotonic())
+    assert ended[victim].code == (-9 if how == "killed" else 90)
+    others = [end.after_s for slot, end in enumerate(ended) if slot != victim]
+    assert min(others) - ended[victim].after_s > 0.12, [(end.code, end.after_s) for end in ended]
+
+
+def test_an_interpreter_that_is_slow_to_end_is_not_taken_for_a_held_gil(tmp_path: Path) -> None:
+    script, profile = tmp_path / "train.py", tmp_path / "own.yaml"
+    script.write_text(
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def __del__(self, sleep=time.sleep): sleep(4)\n"
+        "sys.kept_to_the_end = Slow()\n"
+        "raise ValueError('own')\n"
+    )
+    profile.write_text("name: own\nguards:\n  sidecar: {gil_wait: 2s}\n")
+    env = {**os.environ, "PYTHONPATH": ROOT, "RANK": "0", "WORLD_SIZE": "1"}
+    command = [sys.executable, "-m", "chaoskit.guards", "--profile", str(profile), str(script)]
+    started = time.monotonic()
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert time.monotonic() - started > 4
+    assert (done.returncode, "sidecar: rank" in done.stderr) == (1, False), done.stderr
 
 
 def test_without_the_guard_the_others_wait_for_a_killed_rank() -> None:

@@ -189,6 +189,34 @@ def test_why_something_is_unchecked_is_told() -> None:
     seen_by(run)
 
 
+def test_what_is_moved_between_an_unsynced_and_a_synced_forward_pass_is_not_looked_at() -> None:
+    def run(found: list[Replica]) -> None:
+        model = DistributedDataParallel(torch.nn.Linear(8, 8))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(3):
+            with model.no_sync():
+                model(torch.randn(2, 8)).pow(2).sum().backward()
+            assert len(found) == step, "told only once a synced pass follows"
+            kept = [p.detach().clone() for p in model.parameters()]
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.add_(parameter.grad, alpha=0.05)  # of this rank alone
+            optimizer.zero_grad()
+            model(torch.randn(2, 8)).pow(2).sum().backward()
+            assert (len(found), found[-1].step) == (step + 1, step)
+            assert found[-1].checksum == checksum(kept) != checksum(model.parameters())
+            with torch.no_grad():
+                for parameter, old in zip(model.parameters(), kept, strict=True):
+                    parameter.copy_(old)
+            optimizer.step()
+            optimizer.zero_grad()
+        assert replicated.unchecked() == ()
+        print([r.checksum for r in found])
+
+    one, two = seen_by(run)
+    assert one == two
+
+
 def test_a_wrapped_class_keeps_its_face() -> None:
     def run(found: list[Replica]) -> None:
         import inspect

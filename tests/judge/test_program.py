@@ -180,15 +180,114 @@ def test_exit_0_before_the_others_are_done_is_masked() -> None:
     assert (verdict.status, verdict.outcome) == (Status.FAIL, Outcome.MASKED)
 
 
-def test_exit_0_after_fewer_steps_is_masked() -> None:
+def test_optimizer_steps_of_one_rank_alone_are_its_own_affair() -> None:
     story = Story()
-    story.everyone("init", "all_reduce")
+    story.everyone("init", "all_reduce", "barrier")
     for slot in (0, 1, 2):
         story.add(Stepped(story.tick(), slot, 2))
     story.add(Stepped(story.tick(), 3, 1))
     story.end(3, 0)
     story.finish(0, 1, 2)
-    assert watched(story).outcome is Outcome.MASKED
+    assert watched(story).status is Status.PASS
+
+
+def test_exit_0_after_messages_only_cannot_be_judged() -> None:
+    story = Story()
+    story.everyone("init", "send")
+    story.end(3, 0)
+    story.finish(0, 1, 2)
+    assert watched(story).status is Status.INCONCLUSIVE
+
+
+def swallows(story: Story) -> None:
+    """Rank 1 raises and catches in the midst; the others lose their operation and catch that too."""
+    story.everyone("init", "all_reduce")
+    for slot in (0, 2, 3):
+        story.enter(slot, "all_reduce")
+    for slot in (0, 2, 3):
+        story.fail(slot)
+
+
+def test_errors_that_all_ranks_swallow_are_masked() -> None:
+    story = Story()
+    swallows(story)
+    story.finish(0, 1, 2, 3)
+    verdict = watched(story)
+    assert (verdict.status, verdict.outcome, verdict.culprits) == (Status.FAIL, Outcome.MASKED, rank(1))
+    assert "all_reduce #2 failed on ranks 0, 2, 3" in verdict.reason
+
+
+def test_a_group_that_is_formed_again_after_errors_is_no_pass() -> None:
+    story = Story()
+    swallows(story)
+    story.everyone("init", "all_reduce")
+    story.finish(0, 1, 2, 3)
+    verdict = watched(story)
+    assert (verdict.status, verdict.culprits) == (Status.INCONCLUSIVE, ())
+    assert "cannot be told" in verdict.reason
+
+
+def test_what_all_ranks_try_in_vain_is_no_swallowed_error() -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in range(4):
+        story.enter(slot, "reduce_scatter")
+        story.fail(slot, "not supported by gloo")
+    story.everyone("all_reduce")
+    story.finish(0, 1, 2, 3)
+    assert watched(story).status is Status.PASS
+
+
+def test_a_rank_that_leaves_earlier_and_is_not_waited_for_is_named() -> None:
+    story = Story()
+    story.everyone("init", "broadcast")
+    story.everyone("broadcast", but=(2,))
+    story.finish(0, 1, 2, 3)
+    verdict = watched(story)
+    assert (verdict.status, verdict.outcome, verdict.culprits) == (Status.FAIL, Outcome.MASKED, rank(2))
+
+
+def test_half_of_the_ranks_that_leave_earlier_may_be_meant() -> None:
+    story = Story()
+    story.everyone("init", "broadcast")
+    story.everyone("broadcast", but=(2, 3))
+    story.finish(0, 1, 2, 3)
+    assert watched(story).status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind", "said"),
+    [
+        ("4", "int32", Kind.OTHER_DTYPE, "with int32 where the others have float32"),
+        ("2x2", "float32", Kind.OTHER_COLLECTIVE, "with another reduce operator"),
+        ("5", "float32", Kind.OTHER_SHAPE, "with 5 where the others have 4"),
+    ],
+)
+def test_an_operation_that_differs_and_completes_has_corrupted(
+    shape: str, dtype: str, kind: Kind, said: str
+) -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in (0, 1, 3):
+        story.enter(slot, "all_reduce", shape="4", dtype="float32")
+    story.enter(2, "all_reduce", fingerprint=12, shape=shape, dtype=dtype)
+    for slot in range(4):
+        story.complete(slot)
+    story.everyone("barrier")
+    story.finish(0, 1, 2, 3)
+    verdict = watched(story)
+    assert (verdict.status, verdict.outcome, verdict.kind) == (Status.FAIL, Outcome.CORRUPTED, kind)
+    assert verdict.culprits == rank(2) and said in verdict.reason
+
+
+def test_a_broadcast_from_elsewhere_is_said() -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in range(4):
+        story.enter(slot, "broadcast", fingerprint=5 + (slot == 2), shape="4", dtype="float32")
+        story.complete(slot)
+    story.finish(0, 1, 2, 3)
+    assert "rank 2 entered broadcast #1 with another root" in watched(story).reason
 
 
 def test_exit_0_of_a_rank_that_a_fault_hit_stays_masked() -> None:

@@ -138,6 +138,38 @@ def test_rank_0_that_was_checked_just_before_it_loaded_is_fine() -> None:
     assert watched(story).status is Status.PASS
 
 
+def test_an_equal_check_after_the_last_update_hides_no_other_end() -> None:
+    """A change by hand, which is no update of an optimizer."""
+    story = ran()
+    alike(story, 0)
+    checked(story, 0, {0: 5, 1: 5, 2: 9, 3: 5}, final=True)
+    verdict = watched(story)
+    assert (verdict.outcome, verdict.culprits) == (Outcome.CORRUPTED, (Culprit("rank", "2"),))
+    assert "at the end (equal still after step 0)" in verdict.reason
+
+
+def test_a_small_models_checks_say_nothing_of_a_big_one() -> None:
+    story = ran()
+    alike(story, 0)
+    checked(story, 0, dict.fromkeys(range(4), 3), ordinal=1)
+    for step in range(1, 20):
+        alike(story, step)
+    alike(story, 20, final=True)
+    checked(story, 20, {0: 9, 1: 5, 2: 5, 3: 5}, final=True, ordinal=1)
+    verdict = watched(story)
+    assert (verdict.status, verdict.culprits) == (Status.INCONCLUSIVE, ())
+    assert "equal still after step 0 of 20" in verdict.reason
+
+
+def test_what_rank_0_loads_in_one_model_hides_no_divergence_of_another() -> None:
+    story = ran()
+    alike(story, 19)
+    checked(story, 19, dict.fromkeys(range(4), 3), ordinal=1)
+    checked(story, 20, {0: 9, 1: 5, 2: 5, 3: 5}, final=True)
+    checked(story, 20, {0: 5, 1: 5, 2: 7, 3: 5}, final=True, ordinal=1)
+    assert watched(story).culprits == (Culprit("rank", "2"),)
+
+
 def test_another_rank_that_differs_at_the_end_has_diverged() -> None:
     story = ran()
     alike(story, 19)

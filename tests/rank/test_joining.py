@@ -37,8 +37,10 @@ def test_without_an_offer_files_are_written_and_can_be_read(tmp_path: Path) -> N
     recorder = Recorder.open(joined.keeper)
     recorder.note(Started(1.0, 1, 42))
     recorder.note(Ended(2.0, 1, -9))
-    ranks, keepers = joining.read_files(tmp_path)
+    files = joining.read_files(tmp_path)
+    ranks, keepers = files.ranks, files.keepers
     assert list(ranks) == list(keepers) == [1]
+    assert files.doubts == []
     assert region.read_notes(keepers[1], 1)[0] == [Started(1.0, 1, 42), Ended(2.0, 1, -9)]
     assert region.read_events(ranks[1], 1) == []
     for channels in (joined.rank, joined.keeper):

@@ -71,7 +71,7 @@ not held: rank-stopped
 inconclusive: late
 in production: the bound with the profile's unshortened durations;
   extrapolated, not measured
-not applicable here (gloo): TORCH_NCCL_DUMP_ON_TIMEOUT (profile recommended)
+not applicable here: TORCH_NCCL_DUMP_ON_TIMEOUT (profile recommended)
 seed 7, torch 2.13.0
 run directory: runs/20260101-7
 """

@@ -3,6 +3,7 @@ acts when one of them ends: the launcher is a plain loop."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -26,10 +27,13 @@ def start_kept(
     *others: Guard,
     ranks: int = 3,
     env: Mapping[int, Mapping[str, str | None]] | None = None,
+    stderr: int | None = None,
 ) -> Job:
-    """Start ``ranks`` keepers; the job's pids are theirs."""
+    """Start ``ranks`` keepers; the job's pids are theirs. ``stderr``: where all of them write."""
 
     def kept() -> None:
+        if stderr is not None:
+            os.dup2(stderr, 2)
         sidecar.kept_by(keep([guard.protection()]))
         guards.install(guards=[guard, *others])
         main()
@@ -76,3 +80,13 @@ def swallow_sigterm() -> None:
 
 def rank() -> int:
     return int(os.environ["RANK"])
+
+
+def fill(writer: int) -> None:
+    """Fill the pipe, through a description of one's own: that of ``writer`` still blocks."""
+    own = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK)
+    for size in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(own, b"x" * size)
+    os.close(own)

@@ -10,11 +10,12 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sidecar.kept_job import rank_of, wait_for_end
+from sidecar.kept_job import fill, rank_of, wait_for_end
 
 import chaoskit
 
@@ -32,6 +33,10 @@ class Saying(Watcher):
     def signalled(self, number, t): self.say("signalled", number)
     def ended(self, exit_code, t): self.say("ended", exit_code)
     def closing(self): self.say("closing")
+
+class Ending(Watcher):
+    def attach(self, keeper): self.keeper = keeper
+    def signalled(self, number, t): self.keeper.end(90, 0.1, "test", linger_s=5.0)
 
 class Failing(Watcher):
     def started(self, pid, t): raise KeyError("a watcher's own")
@@ -151,6 +156,42 @@ def test_a_watcher_that_raises_is_dropped_and_costs_nothing_else() -> None:
     assert process.returncode == 3
     assert "a watcher's own" in err
     assert err.endswith("started\nended 3\nclosing\n")
+
+
+def test_what_a_watcher_raises_goes_unsaid_where_nobody_reads() -> None:
+    """Stderr is a pipe that is full; it stays one that blocks, for the rank's sake."""
+    reader, writer = os.pipe()
+    fill(writer)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "sys.exit(3 if os.get_blocking(2) else 4)", "Failing"],
+        stdout=subprocess.DEVNULL, stderr=writer, env={**os.environ, "PYTHONPATH": ROOT},
+    )  # fmt: skip
+    try:
+        assert process.wait(20) == 3
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+
+
+def test_a_keeper_may_leave_later_than_its_rank() -> None:
+    with kept("time.sleep(60)", "Ending") as process:
+        rank, told = rank_of(process.pid), time.monotonic()
+        process.send_signal(signal.SIGUSR1)
+        wait_for_end(rank, 4)
+        assert process.wait(20) == 90
+        assert time.monotonic() - told >= 5.0
+
+
+def test_a_keeper_that_lingers_leaves_when_it_is_told_to() -> None:
+    with kept("time.sleep(60)", "Ending") as process:
+        rank, told = rank_of(process.pid), time.monotonic()
+        process.send_signal(signal.SIGUSR1)
+        wait_for_end(rank, 4)
+        process.terminate()
+        assert process.wait(20) == 90
+        assert time.monotonic() - told < 5.0
 
 
 def test_a_killed_keeper_takes_the_rank_with_it() -> None:

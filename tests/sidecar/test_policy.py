@@ -144,6 +144,15 @@ def test_no_held_gil_where_the_rank_has_not_begun_beats_or_is_excused(look: Seen
     assert not watch(RankPolicy(LIMITS), (0, seen(beat=look.beat and 7)), (59, look), (118, look))
 
 
+def test_an_interpreter_that_ends_holds_no_gil_but_may_not_take_for_ever() -> None:
+    limits = Limits(gil_wait_s=2, progress_wait_s=3)
+    going, leaving = seen(beat=7, progress=3), Seen(7, 3, 0, excused=False, leaving=True)
+    policy = RankPolicy(limits)
+    assert not watch(policy, (0, going), (1, leaving), (59.9, leaving))
+    assert watch(policy, (60, leaving)) == "began to end 60 s ago and is still there"
+    assert not watch(RankPolicy(Limits(gil_wait_s=0)), (0, going), (1, leaving), (1000, leaving))
+
+
 def test_after_an_excuse_the_wait_begins_anew() -> None:
     policy, beat = RankPolicy(LIMITS), seen(beat=7)
     assert not watch(policy, (0, beat), (500, seen(beat=7, excused=True)), (559, beat))

@@ -7,12 +7,24 @@ A majority decides who differs; without one (two ranks) the set is named and cal
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaoskit.history import Entered
 from chaoskit.judge.job import P2P, Job, RankView, names
 from chaoskit.model import Blame, Culprit, Kind
+
+_BESIDE_TENSORS = {
+    "all_reduce": "reduce operator",
+    "broadcast": "root",
+    "gather": "root",
+    "reduce": "root or reduce operator",
+    "reduce_scatter": "reduce operator",
+    "scatter": "root",
+}
+"""What ranks must agree on beside the tensors; it differs where these are alike and the fingerprint is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,12 @@ def unfinished(job: Job) -> Blame | None:
 def silent(job: Job) -> Blame | None:
     """Return the rank that differs though all completed (garbage that nobody noticed)."""
     splits = _splits(job)
+    return _judge(min(splits, key=_when)) if splits else None
+
+
+def garbled(job: Job) -> Blame | None:
+    """Return the rank that differs in an operation that completed on all who entered it: with garbage."""
+    splits = [s for s in _splits(job) if s.completed]
     return _judge(min(splits, key=_when)) if splits else None
 
 
@@ -109,12 +127,20 @@ def _difference(split: _Split, odd: Entered, others: Entered) -> tuple[Kind, str
             Kind.OTHER_DTYPE,
             f"entered {_name(odd)} with {odd.dtype} where the others have {others.dtype}{step}",
         )
+    alike = odd.shape != "" and _sizes(odd) == _sizes(others)
+    if alike and odd.op == others.op and odd.op in _BESIDE_TENSORS:
+        return Kind.OTHER_COLLECTIVE, f"entered {_name(odd)} with another {_BESIDE_TENSORS[odd.op]}{step}"
     if odd.op == others.op:
         return (
             Kind.OTHER_SHAPE,
             f"entered {_name(odd)} with {odd.shape} where the others have {others.shape}{step}",
         )
     return Kind.OTHER_COLLECTIVE, f"{_skip_or_extra(split, odd, others)}{step}"
+
+
+def _sizes(event: Entered) -> list[int]:
+    """Numbers of elements: what has to be equal of tensors, whatever their shapes."""
+    return [math.prod(map(int, re.findall(r"\d+", shape))) for shape in event.shape.split(",") if shape]
 
 
 def _skip_or_extra(split: _Split, odd: Entered, others: Entered) -> str:
