@@ -98,7 +98,7 @@ class Call:
     def fingerprint(self) -> int:
         """A 64-bit hash, the same on every rank and in every run, of what ranks must agree on.
 
-        That is op, reduce op, root, and the dtypes and numbers of elements of those tensors whose size may not
+        That is op, reduce op, root, and the dtypes and numbers of elements of tensors whose size may not
         differ between ranks (for all_gather the input, for all_to_all only the dtype, for send, recv and
         barriers nothing). Shapes may differ: torch moves elements. The group is not in it: compare calls of
         one group.

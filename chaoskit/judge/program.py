@@ -75,10 +75,12 @@ def independent(plan: Plan, job: Job) -> str:
 
 
 def may_leave(plan: Plan, history: History, job: Job) -> bool:
-    """Is ``exit(0)`` in a function a way out? In a program it is, unless a fault hit it or a rank waits."""
+    """Is ``exit(0)`` in a function a way out? In a program it is, unless a fault hit it, a rank waits, or
+    some ranks leave by it with an error and others do not."""
     if plan.workload.is_built_in or history.all(Injected):
         return False
-    return not any(v.waiting for v in job.ranks)
+    hiding = {v.raised is not None for v in job.ranks}  # an error that some ranks left by, with 0
+    return len(hiding) == 1 and not any(v.waiting for v in job.ranks)
 
 
 def swallowed(job: Job) -> tuple[str, bool]:

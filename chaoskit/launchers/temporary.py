@@ -49,7 +49,7 @@ def use(folder: str) -> None:
 
 
 def environment_of(launch: ArmLaunch) -> dict[str, str]:
-    """Return with what the launcher of the user's is started: the arm's folder is its one for temporary files."""
+    """Return what the user's launcher is started with: the arm's folder is its one for temporary files."""
     environment = dict(launch.environment)
     if launch.temporary:
         environment["TMPDIR"] = launch.temporary

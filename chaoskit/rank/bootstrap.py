@@ -167,9 +167,9 @@ def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
     except SystemExit as error:
         if not plan.workload.is_built_in and is_done(error):
             outside.finished(tap)
-        if isinstance(error.code, str):  # what it says is the reason that it gives for its end
-            failing.clean(error)
-            recorder.note(failing.raised(slot, error))
+        if (reason := _reason_of(error)) is not None:
+            failing.clean(reason)
+            recorder.note(failing.raised(slot, reason))
         return _code_of(error)
     except BaseException as error:  # noqa: BLE001 - reported as Python would
         failing.clean(error)
@@ -191,6 +191,15 @@ def _clock(slot: int) -> Clock:
     except OSError:
         boot = socket.gethostname()
     return Clock(time.monotonic(), slot, time.time(), boot)
+
+
+def _reason_of(error: SystemExit) -> BaseException | None:
+    """What a rank that calls ``sys.exit`` gives as its reason: a text, or the error that a 0 hides."""
+    if isinstance(error.code, str):
+        return error
+    hidden = error.__context__
+    is_hiding = not error.code and isinstance(hidden, Exception) and not isinstance(hidden, StopIteration)
+    return hidden if is_hiding and not is_done(error) else None
 
 
 def _code_of(error: SystemExit) -> int:

@@ -224,9 +224,9 @@ def _print_footer(judged: Judged, console: Console, pen: Pen) -> None:
 def _notes(verdicts: tuple[Verdict, ...]) -> Iterator[str]:
     if any(production_bound_of(v) for v in verdicts):
         yield "in production: the bound with the profile's unshortened durations; extrapolated, not measured"
-    without: dict[tuple[str, str], dict[str, None]] = {}
+    without: dict[str, dict[str, None]] = {}
     for v in verdicts:
-        without.setdefault((v.backend, v.profile), {}).update(dict.fromkeys(v.not_applicable))
-    for (backend, profile), names in without.items():
+        without.setdefault(v.profile, {}).update(dict.fromkeys(v.not_applicable))
+    for profile, names in without.items():
         if names:
             yield f"not applicable here: {', '.join(names)} (profile {profile})"

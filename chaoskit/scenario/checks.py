@@ -19,6 +19,7 @@ from chaoskit.scenario.source import KeyPath
 from chaoskit.scenario.values import did_you_mean, yaml_key
 
 CONTROL, HARDENED = "control", "hardened"
+_CALL_HINT = "write it as torch.save, or __main__.train_step for a function of the script"
 SYNC_ONLY = ("monitored_barrier",)
 """Operations that return only when they are done: nothing can be submitted, so there is no *during*."""
 
@@ -249,9 +250,9 @@ def _never_fires(injection: Injection, scenario: Scenario, path: KeyPath, where:
         message = f"{where}: {_KINDS[when.kind]} has no phase during"
         yield Finding((*path, "phase"), message, "write before or after")
     if when.kind == "call" and not all(part.isidentifier() for part in when.call.split(".")):
-        yield Finding((*path, "call"), f"{where}: {when.call!r} is no dotted name", "write it as torch.save, or __main__.train_step for a function of the script")
+        yield Finding((*path, "call"), f"{where}: {when.call!r} is no dotted name", _CALL_HINT)
     elif when.kind == "call" and "." not in when.call:
-        yield Finding((*path, "call"), f"{where}: {when.call!r} names no module", "write it as torch.save, or __main__.train_step for a function of the script")
+        yield Finding((*path, "call"), f"{where}: {when.call!r} names no module", _CALL_HINT)
     if when.kind in ("forward", "backward") and not all(when.module.split(".")):
         message = f"{where}: {when.module!r} is no dotted name"
         yield Finding((*path, when.kind), message, "write it as in named_modules(): layer.2")

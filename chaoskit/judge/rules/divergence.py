@@ -24,7 +24,7 @@ _BESIDE_TENSORS = {
     "reduce_scatter": "reduce operator",
     "scatter": "root",
 }
-"""What ranks must agree on beside the tensors; it differs where these are alike and the fingerprint is not."""
+"""What else ranks must agree on than tensors; it differs where these are alike and the fingerprint is not."""
 
 
 @dataclass(frozen=True, slots=True)
