@@ -165,6 +165,7 @@ def judged(folder: Path, env: dict[str, str], *folders: str) -> dict[str, Any]:
     return dict(verdict)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_sbatch_script_of_a_plan_run(job: dict[str, str], tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_a_killed_rank_ends_the_job_under_a_real_launcher(tmp_path: Path, launch
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
 def test_a_healthy_job_completes_under_a_real_launcher(tmp_path: Path, launcher: str) -> None:
     ended, _ = launch(tmp_path, launcher)
