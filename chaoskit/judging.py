@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from chaoskit import codec, history
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.history import ArmEnded, Ended, Event, History, Malfunction, Started
 from chaoskit.judge import clocks, contract
-from chaoskit.model import Plan, Status, Verdict
+from chaoskit.model import Status, Verdict
 from chaoskit.rank import joining, region
 
 
@@ -31,16 +30,6 @@ def judge_again(arm_dir: Path, *others: Path) -> Verdict:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput([Problem(f"cannot be judged: {error}", str(arm_dir))]) from None
     return contract.judge(dataclasses.replace(plan, notes=(*plan.notes, *notes)), found)
-
-
-def same_arm(first: Path, second: Path) -> bool:
-    """Return whether both folders are of one arm: their plans are equal."""
-    with contextlib.suppress(OSError, UnicodeDecodeError, InvalidInput):
-        plans: list[Plan] = [
-            codec.load_plan((folder / "plan.json").read_text(encoding="utf-8")) for folder in (first, second)
-        ]
-        return plans[0] == plans[1]
-    return False
 
 
 def _read(arm_dir: Path) -> History:

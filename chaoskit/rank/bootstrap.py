@@ -163,10 +163,10 @@ def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
             workloads.run(plan.workload.name, {**dict(plan.workload.settings), "backend": plan.backend})
         else:
             program.run(plan.workload)
-        outside.finished(tap)
+        outside.finished(tap, recorder)
     except SystemExit as error:
         if not plan.workload.is_built_in and is_done(error):
-            outside.finished(tap)
+            outside.finished(tap, recorder)
         if (reason := _reason_of(error)) is not None:
             failing.clean(reason)
             recorder.note(failing.raised(slot, reason))

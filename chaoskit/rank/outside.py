@@ -46,7 +46,7 @@ def follow(tap: Tap, recorder: Recorder, slot: int, forked: bool) -> None:
                     _kept.extend(replicated.owners())
             result = original(group)
             if last and sys.exc_info()[1] is None:
-                finished(tap)
+                finished(tap, recorder)
             return result
 
         return destroy_process_group
@@ -74,8 +74,12 @@ def _every(numel: int) -> int:
     return -(-numel // ELEMENTS)
 
 
-def finished(tap: Tap) -> None:
-    """The program's work is done, also for the guards that care."""
+def finished(tap: Tap, recorder: Recorder) -> None:
+    """The program's work is done, also for the guards that care.
+
+    One that never destroys its group is summed up here, as far as its models are still there.
+    """
+    record_last(recorder)
     tap.finished()
     sidecar.work_done()
 
