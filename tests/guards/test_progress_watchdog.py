@@ -116,6 +116,7 @@ def test_movement_of_any_kind_keeps_it_quiet(moves: str) -> None:
     def run() -> None:
         weight = torch.nn.Parameter(torch.ones(2))
         optimizer = torch.optim.SGD([weight], 0.1)
+        optimizer.step()  # from here on `timeout_s` counts: forming may take long on a loaded machine
         for _ in range(28):  # a number, not a time: both ranks must issue as many collectives
             time.sleep(0.1)
             if moves == "collectives":
@@ -128,7 +129,6 @@ def test_movement_of_any_kind_keeps_it_quiet(moves: str) -> None:
 
     def job() -> None:
         dist.init_process_group("gloo")
-        guards.step_done()  # from here on `timeout_s` counts: forming may take long on a loaded machine
         run()
 
     ended = start(job, ProgressWatchdog(timeout_s=2.0, start_s=30.0)).wait()
