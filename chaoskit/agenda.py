@@ -156,7 +156,7 @@ class Agenda:
             return asked, ""  # what does not fit is then the user's one problem, said in full
         if fixes_world(scenario):
             return None, f"its fault is written for {scenario.topology.ranks} ranks, not {asked}"
-        resized = dataclasses.replace(scenario, topology=Topology(asked, scenario.topology.backend))
+        resized = dataclasses.replace(scenario, topology=dataclasses.replace(scenario.topology, ranks=asked))
         unfit = check_ranks(resized)
         return (None, unfit[0].message) if unfit else (asked, "")
 
@@ -211,9 +211,7 @@ class Agenda:
     def _why_not(self, scenario: Scenario, backend: Backend) -> str:
         if backend not in scenario.backends:
             return f"not for {backend} (the file says: {', '.join(scenario.backends)})"
-        needed = list(scenario.requires) + (["nccl"] if backend == "nccl" else [])
-        needed += [n for i in scenario.injections for n in i.fault.needs if n not in needed]
-        for name in needed:
+        for name in (*scenario.needs, *(["nccl"] if backend == "nccl" else [])):
             capability = capabilities.find(name)
             if not capability.available:
                 return f"{name}: {capability.detail}"
@@ -224,6 +222,9 @@ def _foreign_launcher(scenario: Scenario, launcher: Launcher) -> str:
     """Why a fault cannot be had where somebody else is the parent of the ranks."""
     if launcher == "forkserver":
         return ""
+    if scenario.topology.is_virtual:
+        parent = "its own launcher" if launcher == "command" else launcher
+        return f"its virtual hosts are made by the parent of the ranks, which {parent} is here"
     for injection in scenario.injections:
         if callable(getattr(injection.fault, "prepare", None)):
             return f"{injection.fault.name} is set up by the parent of the ranks, which {launcher} is here"

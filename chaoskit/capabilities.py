@@ -132,6 +132,48 @@ def _ptrace(name: str) -> Capability:
     return Capability(name, False, error + (f" (ptrace_scope {scope})" if scope else ""), remedy)
 
 
+# ---------------------------------------------------------------- virtual hosts
+
+
+@functools.cache
+def _networks() -> dict[str, str]:
+    """Run chaoskit.hosts.trial, which builds a small network; the error's text per feature."""
+    features = ("virtual-hosts", "link-rate", "packet-rules")
+    if importlib.util.find_spec("pyroute2") is None:
+        return dict.fromkeys(features, _NO_PYROUTE2)
+    root = str(Path(__file__).resolve().parents[1])
+    code = f"import sys; sys.path.insert(0, {root!r}); from chaoskit.hosts import trial; trial.main()"
+    command = [sys.executable, "-c", code]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TRIAL_LIMIT_S, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+        return dict.fromkeys(features, f"could not be tried: {said}")
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return dict.fromkeys(features, f"could not be tried: {error}")
+    return found
+
+
+def _network_feature(name: str) -> Capability:
+    error = _networks()[name]
+    if not error:
+        return Capability(name, True, _NETWORK_FEATURES[name])
+    if error == _NO_PYROUTE2:
+        return Capability(name, False, error, "pip install 'chaoskit[hosts]'")
+    namespaces = find("network-namespaces")
+    remedy = namespaces.remedy or "a kernel with veth, bridge, tbf (CONFIG_NET_SCH_TBF) and policy routing"
+    return Capability(name, False, error, remedy)
+
+
+_NO_PYROUTE2: Final = "pyroute2 is not installed"
+_NETWORK_FEATURES: Final = {
+    "virtual-hosts": "hosts with interfaces of their own can be made",
+    "link-rate": "links can be slowed down",
+    "packet-rules": "packets can be dropped on their way in",
+}
+
+
 # ---------------------------------------------------------------- found out here
 
 
@@ -220,6 +262,7 @@ _PROBES: Final[dict[str, Callable[[str], Capability]]] = {
     "user-namespaces": _namespaces,
     "network-namespaces": _namespaces,
     "mount-namespaces": _namespaces,
+    **dict.fromkeys(_NETWORK_FEATURES, _network_feature),
     "seccomp-notify": _seccomp_notify,
     "ptrace": _ptrace,
     "py-spy": _py_spy,

@@ -25,7 +25,7 @@ from chaoskit.history import History
 from chaoskit.judge import contract
 from chaoskit.judging import judge_again
 from chaoskit.launchers import commands
-from chaoskit.launchers.forkserver import ServerPool
+from chaoskit.launchers.forkserver import PRELOAD, PRELOAD_FOR_HOSTS, ServerPool
 from chaoskit.model import Outcome, Plan, Status, Verdict, Workload
 from chaoskit.plan import startup_env
 from chaoskit.request import WATCH_STALL_S, ArmId, Observer, RunRequest, RunResult, Silent, WatchRequest
@@ -118,7 +118,7 @@ class _Run:
         schedule: Schedule[ArmId, Verdict] = Schedule(self.request.jobs or len(os.sched_getaffinity(0)))
         with (
             _stop_pipe() as (stop_r, stop_w),
-            ServerPool(keep_all=self.watched_by is not None) as pool,
+            ServerPool(self._preload(), keep_all=self.watched_by is not None) as pool,
             _signals(lambda: self._interrupt(schedule, pool, stop_w)),
         ):
             arm = _ArmRunner(run_dir, pool, stop_r)
@@ -136,6 +136,11 @@ class _Run:
                 schedule.add(Task(key, partial(arm.run, key, item.plans[key])))
             if by_key:
                 self._listen(schedule, by_key, arm)
+
+    def _preload(self) -> tuple[str, ...]:
+        """What the servers load: what builds virtual hosts too, where arms need it and would each load it."""
+        plans = [plan for item in self.items if not item.skip for plan in item.plans.values()]
+        return PRELOAD + PRELOAD_FOR_HOSTS if any(p.network is not None for p in plans) else PRELOAD
 
     def _survey(self, arm: _ArmRunner) -> None:
         """Run each of the users' programs once without any fault, and plan anew with what they do."""

@@ -26,7 +26,8 @@ class Identity(Event):
     """A rank says who it believes it is, before it does anything else. -1: not set or no number.
 
     ``master`` is MASTER_ADDR:MASTER_PORT as given to it; ``problems`` are what it can see of its own
-    settings to be wrong (a network interface that its host does not have).
+    settings to be wrong (a network interface that its host does not have); ``interfaces`` are those that its
+    backend will use, as far as this host's files tell.
     """
 
     rank: int
@@ -38,6 +39,7 @@ class Identity(Event):
     torch: str
     master: str = ""
     problems: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +155,23 @@ class GuardFired(Event):
     """A guard ends this rank with ``exit_code`` and says why.
 
     ``local``: what it found is wrong on this very rank (its memory, its settings), not elsewhere.
+    ``blames`` are the hosts, interfaces or links that it found to be the cause (``nic hostB docker0``).
     """
 
     guard: str
     exit_code: int
     message: str
     local: bool = False
+    blames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardNoticed(Event):
+    """A guard says what it saw and does nothing about it."""
+
+    guard: str
+    message: str
+    blames: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +304,36 @@ class Reaped(Event):
 
     pid: int
     exit_code: int
+
+
+# ---------------------------------------------------------------- written by the switch of virtual hosts
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanged(Event):
+    """The link of ``host``'s interface ``nic`` was seen to go down or up, as a switch logs it."""
+
+    host: str
+    nic: str
+    up: bool
+
+
+PathState = Literal["open", "refused", "silent", "slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathTested(Event):
+    """After a failure: can ``host`` reach ``to`` over that one's interface ``nic``, with a TCP connection?
+
+    ``slow``: it connects and does not carry what a working link does. Only paths that there should be (both
+    hosts have an interface in that switch) are tested. What is ``down`` in LinkChanged is ``silent`` here.
+    """
+
+    host: str
+    to: str
+    nic: str
+    state: PathState
+    seconds: float = 0.0
 
 
 # ---------------------------------------------------------------- written by the supervisor

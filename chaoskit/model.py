@@ -2,8 +2,8 @@
 
 ``Scenario ──plan──▶ Plan ──run──▶ History ──judge──▶ Verdict``. The events of a history are in
 :mod:`chaoskit.history`. Durations are seconds in fields named ``*_s``; in YAML the same key is
-written without ``_s``. This module may import nothing of chaoskit but errors, and neither torch
-nor pydantic.
+written without ``_s``. This module may import nothing of chaoskit but errors and network, and neither
+torch nor pydantic.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import enum
 from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
+
+from chaoskit.network import STORE_HOST, Network, Nic
 
 ALL_RANKS: Literal["all"] = "all"
 RankSet = tuple[int, ...] | Literal["all"]
@@ -69,6 +71,7 @@ class Kind(enum.StrEnum):
     WRONG_RESULT = "wrong_result"
     DIVERGED = "diverged"  # state that is known to be replicated differs from the other ranks'
     CONFIGURATION = "configuration"
+    UNREACHABLE = "unreachable"  # the network between ranks does not carry, or too little
     HUNG_IN_TEARDOWN = "hung_in_teardown"
     ABORT_AT_TEARDOWN = "abort_at_teardown"
     UNKNOWN = "unknown"
@@ -161,6 +164,8 @@ class Guard(ABC):
     """Exit codes (negative: signals) with which it ends a rank, and what each means."""
     backends: ClassVar[tuple[str, ...]] = ("gloo", "nccl")
     """Where it has an effect; elsewhere it is *not applicable*."""
+    serves_store: ClassVar[bool] = False
+    """True when its launcher has to run the store apart from the ranks, where they are on several hosts."""
 
     def scaled(self, factor: float) -> Self:
         """Return a copy with every duration (fields named ``*_s``) multiplied by ``factor``."""
@@ -239,13 +244,20 @@ class Span:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Culprit:
-    """Who did it: a rank, or (in later issues) a host, NIC or link."""
+    """Who did it: ``rank 1``, ``host hostB``, ``nic hostB docker0`` or ``link hostA–hostB``.
+
+    A link is named with its hosts in order of the alphabet (:func:`link`)."""
 
     kind: Literal["rank", "host", "nic", "link"]
     id: str
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+
+def link(one: str, other: str) -> Culprit:
+    """Return the link between two hosts as a culprit."""
+    return Culprit("link", "–".join(sorted((one, other))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +310,22 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """``ranks`` processes are started on one host."""
+    """``ranks`` processes are started, on this machine or, with ``hosts`` or ``nics``, on virtual hosts.
+
+    ``own_name`` is what the name of each host resolves to on itself: an interface or an address; '' is its
+    first interface that is in a switch.
+    """
 
     ranks: int = 4
     backend: Backend = "gloo"
+    hosts: int = 1
+    nics: tuple[Nic, ...] = ()
+    own_name: str = ""
+
+    @property
+    def is_virtual(self) -> bool:
+        """True where the ranks run on virtual hosts."""
+        return self.hosts > 1 or bool(self.nics) or bool(self.own_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +401,24 @@ class Scenario:
     def arm(self, name: str) -> Arm | None:
         return next((a for a in self.arms if a.name == name), None)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The capabilities of the machine that it cannot be run without, its backend aside."""
+        network = ["virtual-hosts"] if self.topology.is_virtual else []
+        rates = ["link-rate"] if any(nic.rate_bps is not None for nic in self.topology.nics) else []
+        faults = [name for injection in self.injections for name in injection.fault.needs]
+        return tuple(dict.fromkeys([*self.requires, *network, *rates, *faults]))
+
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """One process to start: its slot (0-based order of starting) and the launcher's environment."""
+    """One process to start: its slot (0-based order of starting), the launcher's environment, and the virtual
+    host it runs on ('' is this machine)."""
 
     slot: int
     env: tuple[tuple[str, str], ...]
     unset: tuple[str, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +459,13 @@ class Plan:
     stall_s: float | None = None  # until the last fault has fired: time without progress that is a hang
     launcher: Launcher = "forkserver"
     notes: tuple[str, ...] = ()  # what was changed to fit this run, for the report
+    network: Network | None = None  # the virtual hosts
     schema_version: int = 1
+
+    @property
+    def serves_store(self) -> bool:
+        """True where the store is on a host of its own, and no rank's."""
+        return self.network is not None and self.network.store == STORE_HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +525,7 @@ class Verdict:
     rerun: str = ""
     notes: tuple[str, ...] = ()  # worth knowing, and no reason for any verdict
     stragglers: tuple[Culprit, ...] = ()  # ranks that the others waited for, though all went well
+    ended_by: tuple[str, ...] = ()  # guards, a launcher's policies, timeouts; in order of time
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import random
 
-from chaoskit import workloads
+from chaoskit import launched, workloads
 from chaoskit.errors import InvalidInput, usage
 from chaoskit.faults import RankFault
 from chaoskit.model import (
@@ -28,6 +28,7 @@ from chaoskit.model import (
     Topology,
     Workload,
 )
+from chaoskit.network import STORE_HOST, Network, plan_network
 from chaoskit.profiles.variables import lookup
 from chaoskit.rerun import Choices, replaced, rerun_text, same
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
@@ -98,7 +99,8 @@ def make_plan(
     scaled = _scaled(production, scale, slow_start)
     injections = tuple(_resolved(i, scaled) for i in scenario.injections)
     port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)
-    processes = _processes(scenario, injections, port)
+    network = _network(scenario.topology, profile)
+    processes = launched.processes(scenario.topology, injections, port, network)
     hardened_contract = _contract(scenario, hardened_arm(scenario) or arm, chosen)
     contract = _contract(scenario, arm, chosen)
     bounding = hardened_contract if arm.name == CONTROL or contract.within is None else contract
@@ -128,13 +130,23 @@ def make_plan(
         expected_result=_expected_result(scenario, processes),
         master_port=port,
         gated=chosen.launcher == "forkserver"
-        and not any(i.when.kind in ("init", "launch") for i in injections),
+        and not any(i.when.kind in ("init", "launch") for i in injections)
+        and (network is None or network.store != STORE_HOST),
         rerun=rerun_text(scenario, arm, chosen),
         timeout_s=timeout_s,
         stall_s=_stall_s(scenario.workload, chosen),
         launcher=chosen.launcher,
         notes=notes,
+        network=network,
     )
+
+
+def _network(topology: Topology, profile: Profile) -> Network | None:
+    """The virtual hosts; a guard of the arm's profile may keep the store on one of its own."""
+    if not topology.is_virtual:
+        return None
+    outside = topology.hosts > 1 and any(guard.serves_store for guard in profile.guards)
+    return plan_network(topology.hosts, topology.nics, topology.own_name, outside)
 
 
 def launcher_of(program: Workload) -> Launcher:
@@ -178,7 +190,7 @@ def _resized(scenario: Scenario, chosen: Choices) -> Scenario:
     """The scenario with the number of ranks that was chosen."""
     if chosen.ranks is None or chosen.ranks == scenario.topology.ranks:
         return scenario
-    topology = Topology(chosen.ranks, scenario.topology.backend)
+    topology = dataclasses.replace(scenario.topology, ranks=chosen.ranks)
     resized = dataclasses.replace(scenario, topology=topology)
     if problems := check_ranks(resized):
         named = [
@@ -298,56 +310,6 @@ def _port(scenario: str, arm: str, seed: int) -> int:
     return random.Random(f"{seed}/{scenario}/{arm}").choice(PORTS)
 
 
-def _processes(scenario: Scenario, injections: tuple[Injection, ...], port: int) -> tuple[RankPlan, ...]:
-    return tuple(
-        _process(slot, scenario.topology.ranks, injections, port) for slot in range(scenario.topology.ranks)
-    )
-
-
-def _launcher_env(slot: int, ranks: int, port: int) -> dict[str, str]:
-    """What torchrun hands to the process ``slot`` of a job on one node."""
-    return {
-        "GROUP_RANK": "0",
-        "GROUP_WORLD_SIZE": "1",
-        "LOCAL_RANK": str(slot),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": ADDRESS,
-        "MASTER_PORT": str(port),
-        "RANK": str(slot),
-        "ROLE_NAME": "default",
-        "ROLE_RANK": str(slot),
-        "ROLE_WORLD_SIZE": str(ranks),
-        "WORLD_SIZE": str(ranks),
-    }
-
-
-def _process(slot: int, ranks: int, injections: tuple[Injection, ...], port: int) -> RankPlan:
-    env = _Edited(_launcher_env(slot, ranks, port))
-    for injection in injections:
-        fault = injection.fault
-        if injection.when.kind == "launch" and isinstance(fault, RankFault) and fault.targets(slot):
-            fault.environment(env)
-    unset = tuple(sorted(name for name in env.taken if name not in env))
-    return RankPlan(slot, tuple(sorted(env.items())), unset)
-
-
-class _Edited(dict[str, str]):
-    """An environment that remembers what was taken out, whether it was there or not."""
-
-    def __init__(self, env: dict[str, str]) -> None:
-        super().__init__(env)
-        self.taken: set[str] = set()
-
-    def pop(self, name: str, *default: str) -> str:  # type: ignore[override]
-        self.taken.add(name)
-        found: str = super().pop(name, *default)
-        return found
-
-    def __delitem__(self, name: str) -> None:
-        self.taken.add(name)
-        super().__delitem__(name)
-
-
 def _expected_result(scenario: Scenario, processes: tuple[RankPlan, ...]) -> float | None:
     """The number each rank has to report; None where the launcher lied about the world."""
     ranks = scenario.topology.ranks
@@ -355,7 +317,7 @@ def _expected_result(scenario: Scenario, processes: tuple[RankPlan, ...]) -> flo
         return None
     for process in processes:
         told = dict(process.env)
-        if any(told.get(name) != _launcher_env(process.slot, ranks, 0)[name] for name in _WORLD):
+        if told.get("RANK") != str(process.slot) or told.get("WORLD_SIZE") != str(ranks):
             return None
     program = workloads.get(scenario.workload.name)
     return None if program is None else program.expected(dict(scenario.workload.settings), ranks)

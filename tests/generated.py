@@ -28,6 +28,7 @@ from chaoskit.model import (
     Trigger,
     Workload,
 )
+from chaoskit.network import Nic, host_names
 from chaoskit.scenario import check, profile_names
 from chaoskit.scenario.checks import SYNC_ONLY
 
@@ -146,6 +147,32 @@ programs = st.one_of(
 )
 
 
+_interfaces = st.one_of(
+    st.from_regex(r"[a-z]{1,6}[0-9]", fullmatch=True), st.sampled_from(["netz-ä0", "b.1"])
+)
+_rates = st.one_of(st.none(), st.integers(1000, 400_000_000_000).map(float), st.floats(1e3, 400e9))
+
+
+@st.composite
+def topologies(draw: st.DrawFn, ranks: int) -> Topology:
+    """Topologies without a problem; half of them of one machine."""
+    backend = draw(st.sampled_from(["gloo", "nccl"]))
+    if draw(st.booleans()):
+        return Topology(ranks, backend)
+    hosts = draw(st.integers(1, ranks))
+    some = st.lists(st.sampled_from(host_names(hosts)), min_size=1, unique=True).map(tuple)
+    nics = []
+    for place, name in enumerate(draw(st.lists(_interfaces, max_size=3, unique=True))):
+        on = () if place == 0 else draw(st.one_of(st.just(()), some))
+        if place and draw(st.booleans()):
+            nics.append(Nic(name, same_address=f"172.{16 + place}.0.1/16", on=on))
+            continue
+        subnet = draw(st.sampled_from(["", f"10.{place}.0.0/24", f"fd00:{place}::/64", f"10.9.{place}.0/28"]))
+        nics.append(Nic(name, subnet, draw(_rates), port=draw(st.sampled_from(["up", "down"])), on=on))
+    own = draw(st.sampled_from(["", "127.0.1.1", "fd00::5", nics[0].name if nics else "eth0"]))
+    return Topology(ranks, backend, hosts, tuple(nics), own)
+
+
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Scenarios that have no problem."""
@@ -165,7 +192,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         summary=draw(texts),
         family=draw(st.sampled_from(["process", "custom"])),
         workload=workload,
-        topology=Topology(ranks, draw(st.sampled_from(["gloo", "nccl"]))),
+        topology=draw(topologies(ranks)),
         injections=tuple(injections),
         arms=(
             Arm("control", "torch-defaults", draw(expectations(ranks, healthy=healthy))),

@@ -96,7 +96,7 @@ def shared_servers(server_pool: object) -> Iterator[None]:
     from chaoskit import engine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "ServerPool", lambda **_: contextlib.nullcontext(server_pool))
+        patch.setattr(engine, "ServerPool", lambda *_, **__: contextlib.nullcontext(server_pool))
         yield
 
 

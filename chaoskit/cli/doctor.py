@@ -78,7 +78,7 @@ def skipped(library: Iterable[Scenario], found: Iterable[Capability]) -> tuple[S
     absent = {c.name for c in found if not c.available}
     said = []
     for scenario in library:
-        needs = [*scenario.requires, *(n for i in scenario.injections for n in i.fault.needs)]
+        needs = list(scenario.needs)
         needs += ["nccl"] if scenario.topology.backend == "nccl" else []
         missing = tuple(n for n in dict.fromkeys(needs) if n in absent)
         if missing:

@@ -13,7 +13,7 @@ from chaoskit.cli.printing import say_json
 from chaoskit.model import Result, ScenarioResult, Verdict
 
 Schema = dict[str, Any]
-ADDED = ("bites", "ambiguous", "not_applicable", "notes", "stragglers")
+ADDED = ("bites", "ambiguous", "not_applicable", "notes", "stragglers", "ended_by")
 """Fields of a verdict that came later: a reader of the first output has to do without them."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from chaoskit.cli.printing import say
+from chaoskit.cli.show_topology import topology_in_words
 from chaoskit.model import Arm, Expectation, Injection, Known, Phase, Profile, Scenario, Span, Trigger
 
 WIDTH = 100
@@ -34,17 +36,15 @@ def in_words(scenario: Scenario, profiles: dict[str, Profile]) -> Iterator[str]:
     yield f"{scenario.name} ({scenario.family})"
     yield from _wrapped(scenario.summary)
     yield from _section("What runs", _what_runs(scenario))
+    yield from _section("Where it runs", topology_in_words(scenario.topology))
     yield from _section(
         "What happens", [t for i in scenario.injections for t in _what_happens(i)] or ["Nothing goes wrong."]
     )
     yield from _section("Where it was seen", [_link(text) for text in scenario.seen_in])
     yield from _section("What must hold", [_arm(arm, scenario, profiles[arm.name]) for arm in scenario.arms])
     yield from _section("What other profiles do", [_known(known) for known in scenario.known])
-    needs = list(scenario.requires)
-    needs += [
-        need for injection in scenario.injections for need in injection.fault.needs if need not in needs
-    ]
-    yield from _section("What it needs", [", ".join(needs)] if needs else [])
+    needs = ", ".join(scenario.needs)
+    yield from _section("What it needs", [needs] if needs else [])
     yield from _section("Tags", [", ".join(scenario.tags)] if scenario.tags else [])
     yield from _section("File", [scenario.file] if scenario.file else [])
 
@@ -76,6 +76,8 @@ def _what_runs(scenario: Scenario) -> list[str]:
     workload = scenario.workload
     ranks, backend = scenario.topology.ranks, scenario.topology.backend
     there = f"{ranks} {backend} {_plural('rank', ranks)}"
+    if scenario.topology.is_virtual:
+        there += f" on {scenario.topology.hosts} virtual {_plural('host', scenario.topology.hosts)}"
     if workload.is_built_in:
         program = workloads.get(workload.name)
         about = f": {program.summary}" if program is not None else ""
@@ -117,7 +119,7 @@ def _settings(injection: Injection) -> str:
     parts = []
     for field in dataclasses.fields(injection.fault):  # type: ignore[arg-type]  # faults are dataclasses
         value = getattr(injection.fault, field.name)
-        if field.name != "rank" and value not in (None, ()):
+        if field.name != "rank" and value not in (None, (), "", math.inf):
             parts.append(
                 f"{field.name.removesuffix('_s')} {_value(value, seconds=field.name.endswith('_s'))}"
             )
@@ -201,7 +203,8 @@ def _promises(expect: Expectation, profile: Profile) -> Iterator[str]:
     if expect.culprits is not None:
         names = ", ".join(str(c) for c in expect.culprits) or "nobody"
         kind = f" ({expect.kind.replace('_', ' ')})" if expect.kind is not None else ""
-        yield f"{names} is blamed{kind}"
+        verb = "are" if len(expect.culprits) > 1 else "is"
+        yield f"{names} {verb} blamed{kind}"
     if expect.says:
         yield f"the job itself says {expect.says!r}"
 

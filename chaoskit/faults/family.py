@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from chaoskit.errors import usage
 from chaoskit.model import Fault, RankSet, Span, Timeouts
+from chaoskit.network import Order
 from chaoskit.registry import Registry
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Moment:
     ``release`` lets the peer go on that is held for phase *during* (harmless when nobody is).
     ``reissue`` issues a call once more, as if the script had called it, and waits for it.
     ``defer`` puts the call off until the script has issued its next one in the same group.
+    ``network`` changes the network of virtual hosts before it returns; raises RuntimeError where it cannot.
     """
 
     rank: int
@@ -50,6 +52,7 @@ class Moment:
     release: Callable[[], None] = _nothing
     reissue: Callable[[Call], None] = lambda _: None
     defer: Callable[[Call], None] = lambda _: None
+    network: Callable[[Order], None] = lambda _: None
 
 
 class RankFault(Fault):
@@ -67,6 +70,10 @@ class RankFault(Fault):
     """True when it cannot be had on an operation without tensors (a barrier)."""
     needs_loader: ClassVar[bool] = False
     """True when there is nothing to do for it without a DataLoader in the script."""
+    host_wide: ClassVar[bool] = False
+    """True when it ends or stops all ranks on a virtual host: that of its targets, or that in ``host``."""
+    needs_hosts: ClassVar[bool] = False
+    """True when it changes the network, which can be had between virtual hosts only."""
     repeats: ClassVar[bool] = False
     """True when it acts on every match from the nth on, not only on the nth."""
     any_thread: ClassVar[bool] = False

@@ -36,6 +36,9 @@ _LINGER_S = 2.0
 """How long the host of the store stays so that the others can read what is wrong; at most half the wait."""
 _HINT = "expected each rank once, with one WORLD_SIZE; check what the launcher gives that process"
 _ADDRESS_HINT = "expected rank 0 to listen there; check MASTER_ADDR and MASTER_PORT, and what rank 0 says"
+_OUTSIDE_HINT = (
+    "expected the store there, which no rank holds; check MASTER_ADDR and MASTER_PORT, and that it runs"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Census(Guard):
 
     A rank that comes late but within ``wait_s`` is healthy. Every rank needs this guard. Works for env:// and
     tcp:// and for a store that the script brings; not for file://. The store is the one that torch uses
-    next (rank 0 hosts it, or torchrun's agent does); keys are under ``chaoskit/census``. A process beyond
+    next (rank 0 hosts it, or the launcher does); keys are under ``chaoskit/census``. A process beyond
     WORLD_SIZE that comes after the roll was closed ends itself only.
     """
 
@@ -93,7 +96,7 @@ class _Taker:
         if self._own:
             wait_s = min(_TELL_S, wait_s * 0.25)
         silent = f"what listens at {place.host}:{place.port} takes connections but does not answer as a store"
-        bound = threading.Timer(wait_s + _SILENT_S, self._fire, (silent, _ADDRESS_HINT))
+        bound = threading.Timer(wait_s + _SILENT_S, self._fire, (silent, _hint_of(place)))
         bound.daemon = True
         bound.start()
         try:
@@ -116,7 +119,7 @@ class _Taker:
             if problem and place.hosted_here:
                 roll.linger(min(_LINGER_S, self._wait_s * 0.5))
         except RuntimeError as error:  # of the store
-            self._fire(f"the store at {place.host}:{place.port} went away ({_short(error)})", _ADDRESS_HINT)
+            self._fire(f"the store at {place.host}:{place.port} went away ({_short(error)})", _hint_of(place))
         if problem:
             self._fire(problem)
 
@@ -132,7 +135,7 @@ class _Taker:
             if not (place.hosted_here and taken):
                 does = "host" if place.hosted_here else "reach"
                 self._fire(
-                    f"cannot {does} the store at {place.host}:{place.port} ({_short(error)})", _ADDRESS_HINT
+                    f"cannot {does} the store at {place.host}:{place.port} ({_short(error)})", _hint_of(place)
                 )
         other = _within(min(1.0, self._wait_s * 0.25), lambda: _open(place, until, serve=False))
         if other is None:
@@ -159,7 +162,7 @@ class _Taker:
                 problem = f"nothing answers at {where} ({error.strerror or 'no answer'})"
             if time.monotonic() + pause >= (unresolved_until if local else until):
                 tried_s = time.monotonic() - begun
-                self._fire(f"{problem}, tried for {tried_s:.3g} s", _ADDRESS_HINT, local=local)
+                self._fire(f"{problem}, tried for {tried_s:.3g} s", _hint_of(place), local=local)
             time.sleep(pause)
             pause = min(pause * 1.3, 0.25)
 
@@ -278,6 +281,10 @@ def _read_environment(given: dict[str, Any], method: str) -> tuple[Entry, Place]
             problems.append("MASTER_ADDR is not set")
     problems += interfaces.problems(str(given.get("backend") or ""))
     return myself(rank, world_size, ", ".join(problems)), place_of(given)
+
+
+def _hint_of(place: Place) -> str:
+    return _OUTSIDE_HINT if place.hosted_by_launcher else _ADDRESS_HINT
 
 
 def _open(place: Place, until: float, *, serve: bool) -> TCPStore:

@@ -29,10 +29,16 @@ class GuardContext(Protocol):
     def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
         """Announce that a guard is in effect with these settings, as read back."""
 
-    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
+    def fired(
+        self, guard: str, exit_code: int, message: str, local: bool = False, blames: tuple[str, ...] = ()
+    ) -> None:
         """Say, in one line, why the guard ends this rank now. Must not block.
 
-        ``local`` says that what was found is wrong on this very rank, not somewhere else."""
+        ``local`` says that what was found is wrong on this very rank, not somewhere else; ``blames`` are the
+        hosts, interfaces or links that are (``nic hostB docker0``)."""
+
+    def noticed(self, guard: str, message: str, blames: tuple[str, ...] = ()) -> None:
+        """Say, in one line, what the guard saw and does nothing about."""
 
     def work_done(self) -> None:
         """Mark that the script's work is done (for a launcher's early-exit rule)."""
@@ -52,9 +58,14 @@ class StandaloneContext:
             state = "armed" if applicable else "not applicable here"
             say(f"guard {guard}: {state}" + (f" ({', '.join(effective)})" if effective else ""))
 
-    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
+    def fired(
+        self, guard: str, exit_code: int, message: str, local: bool = False, blames: tuple[str, ...] = ()
+    ) -> None:
         of = f"rank {self.rank}: " if self.rank >= 0 else ""
         say(f"guard {guard}: {of}{message} (exit {exit_code})")
+
+    def noticed(self, guard: str, message: str, blames: tuple[str, ...] = ()) -> None:
+        say(f"guard {guard}: {message}")
 
     def work_done(self) -> None:
         """Nobody listens here; a launcher with an early-exit rule brings its own context."""

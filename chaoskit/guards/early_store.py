@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the store is. ``store`` is set where the script brought its own; ``host`` is '' where it cannot
-    be told."""
+    be told. ``hosted_here``: this rank holds it; ``hosted_by_launcher``: no rank does (torchrun's agent, or
+    chaoskit.guards.store_outside)."""
 
     host: str = ""
     port: int = 0
     hosted_here: bool = False
+    hosted_by_launcher: bool = False
     store: Store | None = None
 
 
@@ -44,7 +46,7 @@ def place_of(given: dict[str, Any]) -> Place:
     else:
         host, port = os.environ.get("MASTER_ADDR", ""), number("MASTER_PORT")
     known = method.startswith(("tcp://", "env://")) and port >= 0
-    return Place(host, port, hosted_here) if known else Place()
+    return Place(host, port, hosted_here, agent) if known else Place()
 
 
 def open_store(host: str, port: int, within_s: float, *, serve: bool) -> TCPStore:

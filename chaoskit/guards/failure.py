@@ -27,7 +27,7 @@ _TIMEOUT = re.compile(r"tim(?:ed|e) ?out|timeout|monitoredBarrier", re.IGNORECAS
 _LOST = re.compile(r"Connection (?:closed|reset) by peer|Connection reset", re.IGNORECASE)
 _DISTRIBUTED = re.compile(
     r"gloo|Connection (?:closed|reset) by peer|\bNCCL\b|ncclRemoteError|ncclSystemError|ProcessGroup"
-    r"|waiting for clients|monitoredBarrier|TCPStore|c10d|caused pair closure|Socket closed",
+    r"|waiting for (?:clients|key)|monitoredBarrier|TCPStore|c10d|caused pair closure|Socket closed",
 )
 
 

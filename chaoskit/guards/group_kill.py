@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import signal as signals
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -17,11 +18,13 @@ from chaoskit.model import Guard
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Send ``signal`` to the process in ``slot``, or to every rank still alive where ``slot`` is None."""
+    """Send ``signal`` to the process in ``slot``, or to every rank still alive where ``slot`` is None; with
+    ``fence`` also to those on hosts that do not answer."""
 
     slot: int | None
     signal: int
     reason: str
+    fence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,12 @@ class GroupKill(Guard):
     - ``on_stopped``: a rank has been stopped (SIGSTOP) for ``stopped_wait_s`` while others run. A
       stopped process cannot act on SIGTERM, so it gets SIGKILL at once. A job that is stopped as a
       whole is a suspended job and is left alone.
+    - ``host_silent_s``: a launcher pings its hosts, and one does not answer for so long. It is taken away,
+      with what runs on it, and the job is ended. Unset: never, as under torchrun. Slurm does it after
+      300 s (``SlurmdTimeout``) unless a job asks for ``--no-kill``; Kubernetes gives a node 40 to 50 s
+      (``node-monitor-grace-period``) and its pods 300 s more. Until then nobody learns what became of the
+      ranks there, and no signal reaches them, whatever ended the others. A host that answers again in time
+      is forgiven.
 
     ``signal`` goes to every rank first, SIGKILL ``grace_s`` later: a rank that holds the GIL or
     swallows SIGTERM ends then. ``poll_s`` > 0 models a launcher that looks only every so often
@@ -57,6 +66,7 @@ class GroupKill(Guard):
     signal: str = "SIGTERM"
     grace_s: float = 30.0
     poll_s: float = 0.0
+    host_silent_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.signal not in signals.Signals.__members__:
@@ -67,6 +77,29 @@ class GroupKill(Guard):
     def policy(self, ranks: int = 0) -> GroupKillPolicy:
         """Return a fresh policy for a job of ``ranks`` processes (0: not known)."""
         return GroupKillPolicy(self, ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Silent:
+    """A host that does not answer: since when, and how long it is waited for."""
+
+    host: str
+    slots: tuple[int, ...]
+    since: float
+    wait_s: float
+
+    @property
+    def until(self) -> float:
+        return self.since + self.wait_s
+
+    @property
+    def reason(self) -> str:
+        return f"{self.host} has not answered for {self.wait_s:g} s"
+
+    def fence(self, t: float) -> list[tuple[float, Kill]]:
+        """What is due once the host is given up, but not before ``t``."""
+        at = max(t, self.until)
+        return [(at, Kill(slot, signals.SIGKILL, self.reason, fence=True)) for slot in self.slots]
 
 
 class GroupKillPolicy:
@@ -82,6 +115,7 @@ class GroupKillPolicy:
         self._ended: set[int] = set()
         self._stopped: dict[int, float] = {}  # slot → since when
         self._early: dict[int, float] = {}  # slot → when it left
+        self._silent: dict[str, _Silent] = {}  # by host
         self._plan: list[tuple[float, Kill]] = []
         self._triggered = False
 
@@ -95,7 +129,7 @@ class GroupKillPolicy:
         self._ended.add(slot)
         self._stopped.pop(slot, None)
         if exit_code != 0 and self._rule.on_failure:
-            self._trigger(self._seen(t), f"process {slot} {_ended_how(exit_code)}")
+            self._trigger(self._seen(t), f"process {slot} {ended_how(exit_code)}")
         elif exit_code == 0 and not work_done and self._rule.on_early_exit:
             self._early.setdefault(slot, t)
 
@@ -113,6 +147,24 @@ class GroupKillPolicy:
         self._stopped.pop(slot, None)
         if suspended:
             self._stopped = dict.fromkeys(self._stopped, t)
+
+    def on_host_lost(self, host: str, slots: Sequence[int], t: float) -> None:
+        """``host`` with the processes in ``slots`` does not answer from ``t`` on."""
+        if self._rule.host_silent_s is None or not slots:
+            return
+        self._silent[host] = _Silent(host, tuple(slots), t, self._rule.host_silent_s)
+        if self._triggered:
+            self._plan += self._silent[host].fence(t)
+
+    def on_host_back(self, host: str, t: float) -> None:
+        """``host`` answers again: what has been decided meanwhile is carried out there too."""
+        silent = self._silent.pop(host, None)
+        if silent is None:
+            return
+        self._plan = [(at, kill) for at, kill in self._plan if not (kill.fence and kill.slot in silent.slots)]
+        if self._triggered:
+            reason = f"{host} answers again; the job is being ended"
+            self._plan += [(t, Kill(slot, signals.SIGKILL, reason)) for slot in silent.slots]
 
     def due(self, t: float) -> list[Kill]:
         """Return what is to be sent now, each once."""
@@ -137,6 +189,7 @@ class GroupKillPolicy:
             (since + rule.early_exit_wait_s, f"process {slot} left with exit 0 before its work was done")
             for slot, since in self._early.items()
         ]
+        waits += [(silent.until, silent.reason) for silent in self._silent.values()]
         if not self._all_stopped():
             waits += [
                 (
@@ -164,6 +217,8 @@ class GroupKillPolicy:
         self._triggered = True
         first = signals.Signals[self._rule.signal]
         self._plan += [(t, Kill(slot, signals.SIGKILL, reason)) for slot in sorted(self._stopped)]
+        for silent in self._silent.values():
+            self._plan += silent.fence(t)
         self._plan.append((t, Kill(None, first, reason)))
         if first != signals.SIGKILL:
             late = dataclasses.replace(
@@ -174,7 +229,8 @@ class GroupKillPolicy:
             self._plan.append((t + self._rule.grace_s, late))
 
 
-def _ended_how(exit_code: int) -> str:
+def ended_how(exit_code: int) -> str:
+    """Return in words how a process ended; ``exit_code`` is negative for a signal."""
     if exit_code >= 0:
         return f"ended with exit code {exit_code}"
     try:

@@ -25,12 +25,14 @@ Where = Literal["main", "thread", "destroy"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The decision to end this process now. ``local``: what is wrong is wrong on this very rank."""
+    """The decision to end this process now. ``local``: what is wrong is wrong on this very rank; ``blames``:
+    the hosts, interfaces or links that are to blame."""
 
     guard: str
     exit_code: int
     message: str
     local: bool = False
+    blames: tuple[str, ...] = ()
 
 
 Decider = Callable[[BaseException, Where], "Ending | None"]
@@ -100,9 +102,11 @@ def on_uncaught(decide: Decider, context: GuardContext, priority: int) -> None:
     _uncaught.deciders.sort(key=lambda entry: entry[0])
 
 
-def end(context: GuardContext, ending: Ending) -> NoReturn:
-    """End this process without any teardown: it could wait for peers that are gone."""
-    context.fired(ending.guard, ending.exit_code, ending.message, ending.local)
+def end(context: GuardContext, ending: Ending, before_exit: Callable[[], object] = lambda: None) -> NoReturn:
+    """End this process without any teardown: it could wait for peers that are gone. ``before_exit`` is called
+    once it is said why, and must not take long."""
+    context.fired(ending.guard, ending.exit_code, ending.message, ending.local, ending.blames)
+    before_exit()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -16,6 +16,8 @@ from chaoskit.judge.rules import (
     configuration,
     divergence,
     first_end,
+    host,
+    network,
     replica,
     stopped_early,
     teardown,
@@ -28,6 +30,11 @@ ORDER: tuple[Callable[[Job], Blame | None], ...] = (
     teardown.find,  # the work was done everywhere: nobody's collective is to blame
     replica.guarded,  # a guard ended the job because the ranks' states differ
     divergence.unfinished,  # two ranks sit in different operations: deaths then are consequences
+    host.find,  # all ranks of a host ended, or stopped, by no doing of theirs
+    host.store,  # the store was lost, and no rank before it
+    network.guarded,  # a guard ended the job and names an interface, a link or a host
+    network.find,  # nobody had ended before paths did not carry: all who wait are victims
+    configuration.claimed,  # errors that speak of addresses
     first_end.find,  # the first rank that ended, or froze, by its own doing
     absent.find,  # alive and not where the others wait
     divergence.silent,  # everything completed, but not with the same thing

@@ -15,6 +15,7 @@ from chaoskit.history import (
     Entered,
     GuardArmed,
     GuardFired,
+    GuardNoticed,
     Held,
     History,
     Injected,
@@ -22,12 +23,13 @@ from chaoskit.history import (
     RunDelay,
 )
 from chaoskit.judge import blame as blame_rules
-from chaoskit.judge import clocks, program, replicas, stragglers
+from chaoskit.judge import clocks, ended_by, noticed, program, replicas, stragglers
 from chaoskit.judge import outcome as outcomes
 from chaoskit.judge.job import Job, RankView, names, settled, started_at
 from chaoskit.model import (
     Blame,
     Contract,
+    Culprit,
     LastOp,
     Outcome,
     Phase,
@@ -44,11 +46,7 @@ def judge(plan: Plan, history: History) -> Verdict:
     history, clock_notes = _prepared(plan, history)
     found = outcomes.find(plan, history)
     job = Job.of(history)
-    blame = (
-        Blame()
-        if found.outcome in (None, Outcome.COMPLETED, Outcome.NOT_INJECTED)
-        else blame_rules.find(history)
-    )
+    blame = _blame(plan, history, found.outcome)
     latency = latency_s(plan, history, job)
     doubt = found.unjudgeable or _doubt(plan, history, job, found.outcome)
     if found.outcome is Outcome.MASKED and program.is_watched(plan) and not blame.culprits:
@@ -62,7 +60,6 @@ def judge(plan: Plan, history: History) -> Verdict:
         else breached(plan.hardened_contract, plan, history, job, found, blame, latency)
     )
     status, reason = _status(found, blame, doubt, breaches)
-    culprit_ranks = {c.id for c in blame.culprits}
     well = found.outcome is Outcome.COMPLETED
     slow = stragglers.find(history, job) if well else stragglers.Stragglers()
     compared = replicas.compare(job).note if well else ""
@@ -82,16 +79,17 @@ def judge(plan: Plan, history: History) -> Verdict:
         production_bound_s=plan.production_bound_s,
         latency_s=latency,
         culprits=blame.culprits,
-        victims=tuple(
-            v.rank for v in job.ranks if blame.culprits and str(v.rank) not in culprit_ranks and _hurt(v)
-        ),
+        victims=tuple(v.rank for v in job.ranks if blame.culprits and not _guilty(v, blame) and _hurt(v)),
         ambiguous=blame.ambiguous,
         where=blame.where,
         ranks=tuple(_rank_end(v, fired_at(plan, history)) for v in job.ranks),
         not_applicable=_not_applicable(plan, history),
         rerun=plan.rerun,
-        notes=tuple(filter(None, (*plan.notes, *clock_notes, compared, *slow.notes))),
+        notes=tuple(
+            filter(None, (*plan.notes, *clock_notes, compared, *slow.notes, *noticed.notes(history)))
+        ),
         stragglers=slow.ranks,
+        ended_by=ended_by.find(job) if found.outcome not in (None, Outcome.COMPLETED) else (),
     )
 
 
@@ -106,9 +104,24 @@ def _not_applicable(plan: Plan, history: History) -> tuple[str, ...]:
     guards = {g.guard for g in history.all(GuardArmed) if not g.applicable}
     if plan.launcher != "forkserver":  # it keeps to rules of its own
         guards |= {g.name for g in plan.profile.guards if g.lives_in == "launcher"}
+    if not plan.serves_store:  # on one host it lives where the ranks do
+        guards |= {g.name for g in plan.profile.guards if g.serves_store}
     known = {name: variables.lookup(name).backends for name, _ in plan.profile.env}
     unread = {name for name, backends in known.items() if backends and plan.backend not in backends}
     return (*sorted(guards), *sorted(unread))
+
+
+def _blame(plan: Plan, history: History, outcome: Outcome | None) -> Blame:
+    """Who did it. In a job that went well nobody did anything; only a contract that asks for culprits all the
+    same is answered, with what guards noticed."""
+    if outcome is Outcome.COMPLETED:
+        return noticed.blame(history) if plan.hardened_contract.culprits else Blame()
+    return Blame() if outcome in (None, Outcome.NOT_INJECTED) else blame_rules.find(history)
+
+
+def _guilty(view: RankView, blame: Blame) -> bool:
+    """Is this rank, or the host it is on, a culprit?"""
+    return bool({Culprit("rank", str(view.rank)), Culprit("host", view.host)} & set(blame.culprits))
 
 
 def _hurt(view: RankView) -> bool:
@@ -161,7 +174,8 @@ def breached(
     lines += _late(contract, plan, latency)
     lines += _exits(contract, job)
     lines += _blamed(contract, blame)
-    if contract.says and not any(contract.says in g.message for g in history.all(GuardFired)):
+    said = [g.message for g in history.all(GuardFired)] + [g.message for g in history.all(GuardNoticed)]
+    if contract.says and not any(contract.says in message for message in said):
         lines.append(f"no guard said {contract.says!r}")
     if left := history.all(Leftover):
         listed = ", ".join(f"{e.command or 'process'} (pid {e.pid})" for e in left[:3])
@@ -225,7 +239,8 @@ def worth_another_try(plan: Plan, history: History, verdict: Verdict) -> bool:
     history, _ = _prepared(plan, history)
     job = Job.of(history)
     found = outcomes.find(plan, history)
-    on_time = breached(contract, plan, history, job, found, blame_rules.find(history), latency=0.0)
+    blame = _blame(plan, history, found.outcome)
+    on_time = breached(contract, plan, history, job, found, blame, latency=0.0)
     delay = max((e.seconds for e in history.all(RunDelay)), default=0.0)
     return not on_time and verdict.latency_s - bound <= delay
 
@@ -301,12 +316,7 @@ def _unordered(plan: Plan, history: History, job: Job) -> str:
     """
     if program.is_watched(plan):
         return ""
-    ordered = {
-        slot
-        for injection in plan.injections
-        if injection.fault.ends_by_signal
-        for slot in outcomes.targets(plan, injection)
-    }
+    ordered = {slot for injection in plan.injections for slot in outcomes.ordered_to_die(plan, injection)}
     guard_codes = {code for guard in plan.profile.guards for code in guard.exit_codes}
     for view in job.ranks:
         code = view.exit_code

@@ -24,8 +24,10 @@ from chaoskit.history import (
     Identity,
     LauncherEnded,
     LauncherStarted,
+    LinkChanged,
     Lost,
     OpFailed,
+    PathTested,
     Raised,
     Reaped,
     Replicated,
@@ -53,6 +55,7 @@ class RankView:
     identity: Identity | None
     entered: tuple[Entered, ...]
     completed: frozenset[int]  # seq numbers
+    completions: tuple[Completed, ...]
     failed: tuple[OpFailed, ...]
     raised: Raised | None
     armed: tuple[GuardArmed, ...]
@@ -68,6 +71,11 @@ class RankView:
     last_site: str  # the user's line in the newest sample, those after the deadline included
     outlived: bool  # alive when the deadline came, whatever ended it then
     lost: int
+
+    @property
+    def host(self) -> str:
+        """The host it runs on, as that calls itself; '' where the rank never said."""
+        return self.identity.host if self.identity is not None else ""
 
     @property
     def signalled(self) -> Signalled | None:
@@ -133,11 +141,17 @@ class RankView:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The ranks of one arm in order of slot. ``external``: a launcher of the user's choice started them."""
+    """The ranks of one arm in order of slot, and what was seen of the network between their hosts.
+
+    ``external``: a launcher of the user's choice started them. ``begun_s``: when the first was started.
+    """
 
     ranks: tuple[RankView, ...]
     external: bool = False
     launcher: LauncherEnded | None = None
+    links: tuple[LinkChanged, ...] = ()
+    paths: tuple[PathTested, ...] = ()
+    begun_s: float = 0.0
 
     @classmethod
     def of(cls, history: History) -> Job:
@@ -153,7 +167,28 @@ class Job:
             or any(s.guard == OUTSIDE for s in v.signals)
             for v in ranks
         )
-        return cls(ranks, external, next(iter(history.all(LauncherEnded)), None))
+        return cls(
+            ranks,
+            external,
+            launcher=next(iter(history.all(LauncherEnded)), None),
+            links=tuple(history.all(LinkChanged)),
+            paths=tuple(history.all(PathTested)),
+            begun_s=started_at(history),
+        )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that have ranks, in order of these."""
+        return tuple(dict.fromkeys(v.host for v in self.ranks if v.host))
+
+    def on(self, host: str) -> tuple[RankView, ...]:
+        """Return the ranks on ``host``."""
+        return tuple(v for v in self.ranks if v.host == host)
+
+    @property
+    def has_formed(self) -> bool:
+        """Did the process group form on some rank?"""
+        return any(e.op == "init" and e.seq in v.completed for v in self.ranks for e in v.entered)
 
     def view(self, slot: int) -> RankView:
         return next(v for v in self.ranks if v.slot == slot)
@@ -229,6 +264,7 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         identity=identity,
         entered=tuple(e for e in events if isinstance(e, Entered)),
         completed=frozenset(e.seq for e in events if isinstance(e, Completed)),
+        completions=tuple(e for e in events if isinstance(e, Completed)),
         failed=tuple(e for e in events if isinstance(e, OpFailed)),
         raised=raised,
         armed=tuple(e for e in events if isinstance(e, GuardArmed)),

@@ -18,6 +18,7 @@ from chaoskit.judge import hang, program, replicas
 from chaoskit.judge.job import Job, RankView, names, settled
 from chaoskit.judge.rules import divergence
 from chaoskit.model import ALL_RANKS, Injection, Outcome, Plan
+from chaoskit.network import STORE_HOST
 
 RESULT_TOLERANCE = 1e-4
 """Relative: float32 sums in another order differ by less, a shifted operation by far more."""
@@ -90,6 +91,21 @@ def targets(plan: Plan, injection: Injection) -> tuple[int, ...]:
     wanted = injection.fault.rank
     slots = tuple(r.slot for r in plan.ranks)
     return slots if wanted == ALL_RANKS else tuple(s for s in slots if s in wanted)
+
+
+def ordered_to_die(plan: Plan, injection: Injection) -> tuple[int, ...]:
+    """Return the slots that an injection may end by a signal: its targets, or all on the host it hits."""
+    fault = injection.fault
+    aimed = targets(plan, injection)
+    if not fault.ends_by_signal:
+        return ()
+    if not getattr(fault, "host_wide", False):
+        return aimed
+    hosts = {r.host for r in plan.ranks if r.slot in aimed}
+    if named := getattr(fault, "host", ""):
+        store = plan.network.store if plan.network is not None else ""
+        hosts = {store if named == STORE_HOST else named}
+    return tuple(r.slot for r in plan.ranks if r.host in hosts)
 
 
 def not_fired(plan: Plan, history: History) -> str:

@@ -27,7 +27,7 @@ def _judge(healthy: bool, verdicts: list[Verdict]) -> tuple[Result, str]:
     hardened = [v for v in verdicts if v.arm != CONTROL]
     if verdicts and all(v.status is Status.SKIPPED for v in verdicts):
         return Result.SKIPPED, verdicts[0].reason
-    if not healthy and verdicts and all(v.outcome is Outcome.COMPLETED for v in verdicts) and controls:
+    if not healthy and controls and _did_no_harm(controls, hardened):
         return Result.INCONCLUSIVE, "the fault did no harm: every arm completed, the control too"
     if failed := [v for v in (verdicts if healthy else hardened) if v.status is Status.FAIL]:
         return Result.NOT_HELD, f"{failed[0].arm} ({failed[0].profile}): {failed[0].reason}"
@@ -51,3 +51,11 @@ def _judge(healthy: bool, verdicts: list[Verdict]) -> tuple[Result, str]:
             f"the control broke the contract in {len(biting)} of {len(controls)} repeats only",
         )
     return Result.HELD, f"without it: {controls[0].outcome}"
+
+
+def _did_no_harm(controls: list[Verdict], hardened: list[Verdict]) -> bool:
+    """Did every arm complete, without anything that was promised to be said and only the control left out?"""
+    if any(v.outcome is not Outcome.COMPLETED for v in (*controls, *hardened)):
+        return False
+    told = all(v.status is Status.PASS for v in hardened) and any(v.bites for v in controls)
+    return not told or not hardened

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from chaoskit.launchers import kernel
+from chaoskit.hosts import namespaces
 
 _possible: bool | None = None
 
@@ -20,7 +20,7 @@ def try_out() -> bool:
     if pid == 0:
         code = 1
         try:
-            kernel.own_network_namespace()
+            namespaces.own_network_namespace()
             code = 0
         finally:
             os._exit(code)
@@ -32,5 +32,5 @@ def enter() -> bool:
     """Give this process, and all that it will start, its own network. Return whether that could be done."""
     possible = try_out() if _possible is None else _possible
     if possible:
-        kernel.own_network_namespace()
+        namespaces.own_network_namespace()
     return possible

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import select
 import signal
-import socket
-import struct
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -16,14 +13,8 @@ _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_SET_PTRACER: Final = 0x59616D61
 _PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1).value
-_CLONE_NEWUSER: Final = 0x10000000
-_CLONE_NEWNET: Final = 0x40000000
-_SIOCGIFFLAGS: Final = 0x8913
-_SIOCSIFFLAGS: Final = 0x8914
-_IFF_UP: Final = 1
 _MADV_COLLAPSE: Final = 25
 _HUGE_PAGE_BYTES: Final = 2 << 20
-_IFREQ: Final = struct.Struct("16sh14x8x")
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -64,41 +55,6 @@ def set_name(name: str) -> None:
     """Set the name that ``ps`` and /proc/PID/comm show (15 bytes)."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
     _checked(_libc.prctl(_PR_SET_NAME, buffer, 0, 0, 0), "prctl(PR_SET_NAME)")
-
-
-def own_user_namespace() -> None:
-    """Enter a new user namespace in which user and group keep their numbers. Needs a single thread."""
-    uid, gid = os.geteuid(), os.getegid()
-    _checked(_libc.unshare(_CLONE_NEWUSER), "unshare(CLONE_NEWUSER)")
-    _map_to_itself(uid, gid)
-
-
-def own_network_namespace() -> None:
-    """Enter a new network namespace with ``lo`` up. Raises OSError, having changed nothing, where it may not.
-
-    Without the privilege for it, a user namespace is made with it in one call, so that a refusal
-    of either leaves this process as it was. Needs a single thread then.
-    """
-    uid, gid = os.geteuid(), os.getegid()
-    try:
-        _checked(_libc.unshare(_CLONE_NEWNET), "unshare(CLONE_NEWNET)")
-    except PermissionError:
-        _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET), "unshare(CLONE_NEWUSER | CLONE_NEWNET)")
-        _map_to_itself(uid, gid)
-    _bring_loopback_up()
-
-
-def _map_to_itself(uid: int, gid: int) -> None:
-    for file, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with open(f"/proc/self/{file}", "w", encoding="ascii") as out:
-            out.write(text)
-
-
-def _bring_loopback_up() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        request = fcntl.ioctl(sock, _SIOCGIFFLAGS, _IFREQ.pack(b"lo", 0))
-        flags = _IFREQ.unpack(request)[1]
-        fcntl.ioctl(sock, _SIOCSIFFLAGS, _IFREQ.pack(b"lo", flags | _IFF_UP))
 
 
 def resolve_from_hosts_file_only() -> None:

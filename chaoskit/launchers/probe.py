@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from chaoskit.faults import _file_brake, _private_disk
+from chaoskit.hosts import namespaces
 from chaoskit.launchers import kernel
 
 
@@ -66,8 +67,8 @@ def in_child(trial: Callable[[], None]) -> str:
 
 
 TRIALS: Final[dict[str, Callable[[], None]]] = {
-    "user-namespaces": kernel.own_user_namespace,
-    "network-namespaces": kernel.own_network_namespace,
+    "user-namespaces": namespaces.own_user_namespace,
+    "network-namespaces": namespaces.own_network_namespace,
     "mount-namespaces": _private_disk.try_out,
     "seccomp-notify": _file_brake.try_out,
     "ptrace": read_memory_of_a_sibling,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from chaoskit.hosts.namespaces import Doorway
 from chaoskit.launchers import kernel
 from chaoskit.model import Plan
 from chaoskit.rank.region import Channels
@@ -45,6 +46,7 @@ class Child:
     open_files: tuple[int, int]
     files_only: bool  # names are looked up in /etc/hosts alone
     let_go: Callable[[], None]
+    door: Doorway | None = None  # the way onto its virtual host
 
     def fork(self, main: Callable[[], object]) -> int:
         """Return the pid of the new rank, which calls ``main``; only the warden returns."""
@@ -69,6 +71,8 @@ class Child:
         kernel.let_anyone_trace()
         reset_signals()
         self.let_go()
+        if self.door is not None:
+            self.door.enter()
         self._settle_descriptors()
         resource.setrlimit(resource.RLIMIT_NOFILE, self.open_files)
         if self.files_only:
@@ -79,6 +83,7 @@ class Child:
         for source, target in ((null, 0), (self.stdout, 1), (self.stderr, 2)):
             os.dup2(source, target)
         kept = {0, 1, 2, self.channels.memfd, self.channels.doorbell, self.channels.release}
+        kept.add(self.channels.orders)
         close_all_but(kept)
 
 

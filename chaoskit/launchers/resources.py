@@ -1,14 +1,15 @@
 """What a fault needs to have set up outside the ranks, such as a memory cgroup, and removed afterwards.
 
-A fault that has ``prepare(arm_id, plan)`` gets it called in the warden, in the network of the arm, before any
-rank is started, so whatever it sets in its own module or in ``os.environ`` is there in the ranks. It returns
-what to call once all processes of the arm are gone; where that object also has ``oom_kills()``, the kernel's
-SIGKILL of a rank can be told from others.
+A fault that has ``prepare(arm_id, plan)`` gets it called in the warden, in the network of the arm (with
+virtual hosts: in that of its first rank's host), before any rank is started, so whatever it sets in its own
+module or in ``os.environ`` is there in the ranks. It returns what to call once all processes of the arm are
+gone; where that object also has ``oom_kills()``, the kernel's SIGKILL of a rank can be told from others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from chaoskit.model import Plan
@@ -37,14 +38,19 @@ class ArmResources:
         self._counters: list[CountsOomKills] = []
         self._oom_kills_seen = 0
 
-    def prepare(self, plan: Plan | None, arm_id: str) -> None:
-        """Set up what the plan's faults need. What was set up before an error is still cleaned up later."""
+    def prepare(
+        self, plan: Plan | None, arm_id: str, network_of: Callable[[int], AbstractContextManager[None]]
+    ) -> None:
+        """Set up what the plan's faults need, each in the network of its first rank. What was set up before
+        an error is still cleaned up later."""
         if plan is None:
             return
         for injection in plan.injections:
             if not isinstance(injection.fault, Preparing):
                 continue
-            prepared: object = injection.fault.prepare(arm_id, plan)
+            targets = getattr(injection.fault, "rank", ())
+            with network_of(0 if targets == "all" else min(targets, default=0)):
+                prepared: object = injection.fault.prepare(arm_id, plan)
             if isinstance(prepared, CountsOomKills):
                 self._counters.append(prepared)
             if callable(prepared):

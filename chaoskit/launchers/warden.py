@@ -9,19 +9,16 @@ policy of a guard that the plan's profile places in the launcher.
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
-import resource
 import selectors
 import signal
-import sys
+import socket
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from chaoskit import history
 from chaoskit.history import (
@@ -30,7 +27,6 @@ from chaoskit.history import (
     Ended,
     LauncherEnded,
     LauncherStarted,
-    Leftover,
     Malfunction,
     Reaped,
     RunDelay,
@@ -39,20 +35,17 @@ from chaoskit.history import (
     Stopped,
 )
 from chaoskit.launchers import isolation, kernel, policies, rank_process, sweep, temporary
+from chaoskit.launchers.ending import Killer, Leftovers
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.outbox import Outbox
-from chaoskit.launchers.output import Capture
 from chaoskit.launchers.resources import ArmResources
+from chaoskit.launchers.services import STORE, Services
+from chaoskit.launchers.signals import Signals
+from chaoskit.launchers.spawning import LAUNCHER, Spawner
 from chaoskit.model import Plan
+from chaoskit.network import STORE_HOST
 from chaoskit.rank import region
-from chaoskit.rank.program import SCRATCH_VARIABLE
-from chaoskit.rank.region import Channels
 
-_LOOK_AGAIN_S: Final = 0.05  # between walks of the whole tree while it is being ended
-_LAUNCHER: Final = -1  # stands for the slot of the user's launcher, which is no rank
-_NOT_FOUND: Final = 127
-_SAID_BYTES: Final = 2000
-_ORDERS_TO_END: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 Sender = Literal["launcher", "supervisor"]
 
 
@@ -72,18 +65,20 @@ class Warden:
         self._outbox = Outbox(connection)
         self._selector = selectors.DefaultSelector()
         self._alive: dict[int, _Rank] = {}  # by pid
-        self._captures: list[Capture] = []
-        self._policies: tuple[policies.Armed, ...] = ()
+        self._policies = policies.Policies()
         self._resources = ArmResources()
+        self._services = Services(Path(launch.arm_dir), self._send, self._let_go, self._host_lost)
         self._sent_to_all: list[tuple[str, policies.Kill]] = []
         self._childless = False
         self._started_all = False
-        self._leftover_at: float | None = None  # when descendants become leftovers
+        self._leftovers = Leftovers(launch.leftover_grace_s)
+        self._switch: socket.socket | None = None
+        self._told = False  # the supervisor wants everything ended, evidence first
         self._ending = False
-        self._killed: set[int] = set()  # children that got our SIGKILL and are not yet reaped
-        self._walk_at = 0.0
-        self._open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._signals = self._watch_signals()
+        self._killer = Killer()
+        self._spawner = Spawner(launch, self._services, self._selector, self._let_go)
+        self._signals = Signals()
+        self._selector.register(self._signals, selectors.EVENT_READ)
         self._selector.register(self._outbox, selectors.EVENT_READ)
 
     def run(self) -> None:
@@ -109,16 +104,17 @@ class Warden:
         os.setsid()
         kernel.adopt_orphans()
         kernel.set_name("chaoskit-warden")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files[1], self._open_files[1]))
         plan = self._plan()
-        self._policies = () if self._launch.command else policies.of(plan)  # it has rules of its own
+        if not self._launch.command:  # that one has rules of its own
+            self._policies = policies.of(plan)
         isolated = self._launch.isolate and isolation.enter()
-        self._resources.prepare(plan, str(os.getpid()))
-        self._files_only = self._launch.isolate and not isolated
-        os.environ[SCRATCH_VARIABLE] = os.path.join(self._launch.arm_dir, "scratch")
-        if self._launch.temporary:
-            temporary.use(self._launch.temporary)
-        self._main = functools.partial(rank_process.resolve(self._launch.target), plan)
+        if plan is not None:
+            self._services.start(plan)
+        self._switch = self._services.switch
+        if self._switch is not None:
+            self._selector.register(self._switch, selectors.EVENT_READ)
+        self._resources.prepare(plan, str(os.getpid()), self._services.network_of)
+        self._spawner.prepare(plan, files_only=self._launch.isolate and not isolated)
         gc.freeze()  # no collection in a rank may touch, and so copy, the pages it shares
         self._send(ArmStarted(time.monotonic(), -1, isolated))
 
@@ -128,18 +124,10 @@ class Warden:
         text = Path(self._launch.plan_path).read_text(encoding="utf-8")
         return cast(Plan, rank_process.resolve(self._launch.load_plan)(text))
 
-    def _watch_signals(self) -> int:
-        """Return a descriptor from which the numbers of signals can be read as they come."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, *_ORDERS_TO_END):
-            signal.signal(number, lambda *_: None)
-        self._selector.register(reader, selectors.EVENT_READ)
-        return reader
-
     def _start_ranks(self) -> None:
         if self._launch.command:
-            self._start_launcher()
+            pid = self._watch(LAUNCHER, self._spawner.launcher())
+            self._send(LauncherStarted(time.monotonic(), LAUNCHER, pid))
             return
         for slot in range(self._launch.ranks):
             self._start_rank(slot)
@@ -148,47 +136,16 @@ class Warden:
                 return
 
     def _start_rank(self, slot: int) -> None:
-        channels = Channels(self._launch.memfd, slot, self._launch.doorbell, self._launch.release)
-        pid = self._fork(slot, f"rank{slot}", channels, lambda: self._main(slot, channels))
+        pid = self._watch(slot, self._spawner.rank(slot))
         self._send(Started(time.monotonic(), slot, pid))
         for guard, kill in self._sent_to_all:  # the job is being ended already
             at = self._signal_rank(self._alive[pid], kill)
             self._send(Signalled(at, slot, int(kill.signal), guard, kill.reason))
 
-    def _start_launcher(self) -> None:
-        program, environment = self._launch.command[0], temporary.environment_of(self._launch)
-
-        def become_launcher() -> None:
-            try:
-                os.execvpe(program, list(self._launch.command), environment)  # noqa: S606 - the user's own
-            except OSError as error:
-                print(f"chaoskit: {program} cannot be started: {error.strerror}", file=sys.stderr, flush=True)
-                os._exit(_NOT_FOUND)
-
-        pid = self._fork(_LAUNCHER, "launcher", Channels(-1, 0), become_launcher)
-        self._send(LauncherStarted(time.monotonic(), _LAUNCHER, pid))
-
-    def _fork(self, slot: int, folder_name: str, channels: Channels, main: Callable[[], object]) -> int:
-        folder = Path(self._launch.arm_dir, folder_name)
-        folder.mkdir(parents=True, exist_ok=True)
-        out, err = (self._capture(folder / f"{name}.log") for name in ("stdout", "stderr"))
-        child = rank_process.Child(slot, channels, out, err, self._open_files, self._files_only, self._let_go)
-        try:
-            pid = child.fork(main)
-        finally:
-            os.close(out)
-            os.close(err)
+    def _watch(self, slot: int, pid: int) -> int:
         self._alive[pid] = _Rank(slot, pid)
         self._childless = False
         return pid
-
-    def _capture(self, path: Path) -> int:
-        """Begin to capture into ``path``; return the descriptor to write to."""
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        capture = Capture(reader, path)
-        self._captures.append(capture)
-        self._selector.register(reader, selectors.EVENT_READ, capture)
-        return writer
 
     def _let_go(self) -> None:  # in a forked rank: they would close their numbers again
         self._selector.close()
@@ -197,9 +154,8 @@ class Warden:
     # ------------------------------------------------------------------------------------ loop
 
     def _timeout(self) -> float | None:
-        due = [t for armed in self._policies if (t := armed.policy.next_due()) is not None]
-        due += [self._leftover_at] if self._leftover_at is not None else []
-        due += [self._walk_at] if self._ending else []
+        waited = (self._policies.next_due(), self._leftovers.at, self._services.testing_until)
+        due = [t for t in waited if t is not None] + ([self._killer.walk_at] if self._ending else [])
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _turn(self, timeout: float | None) -> None:
@@ -209,19 +165,42 @@ class Warden:
         for key, events in ready:
             if key.fileobj is self._outbox:
                 told |= self._hear_from_runner(events)
-            elif key.fd == self._signals:
-                told |= self._drain_signals()
+            elif key.fileobj is self._signals:
+                told |= self._told_by_signal()
+        self._hear_switch()
         self._reap()
-        if told and not self._ending:
-            self._end_all("supervisor")
+        self._end_if_told(told)
         self._obey_policies()
         self._look_for_leftovers()
         if self._ending and not self._childless:
-            self._kill_what_is_left()
+            self._killer.kill()
         for key, _ in ready:
-            if isinstance(key.data, Capture) and not key.data.pump():
-                self._selector.unregister(key.fd)
+            self._spawner.pump(key)
         self._watch_outbox()
+
+    def _hear_switch(self) -> None:
+        self._services.hear()
+        if self._switch is not None and self._services.switch is None:
+            self._selector.unregister(self._switch)
+            self._switch = None
+
+    def _host_lost(self, host: str, slots: tuple[int, ...]) -> None:
+        for policy in self._policies.of_hosts:
+            policy.on_host_lost(host, slots, time.monotonic())
+
+    def _goes_on(self, host: str, now: float) -> None:
+        """A process there was continued: if the host stood still as a whole, it answers again."""
+        if self._services.found(host):
+            for policy in self._policies.of_hosts:
+                policy.on_host_back(host, now)
+
+    def _end_if_told(self, told: bool) -> None:
+        """Evidence first: paths between virtual hosts are tested before the end, if anybody waits for it."""
+        if told and not self._told and not self._outbox.gone:
+            self._services.test_paths()
+        self._told |= told
+        if self._told and not self._ending and (self._outbox.gone or not self._services.testing_until):
+            self._end_all("supervisor")
 
     def _hear_from_runner(self, events: int) -> bool:
         if events & selectors.EVENT_WRITE:
@@ -238,13 +217,9 @@ class Warden:
         if self._selector.get_key(self._outbox).events != wanted:
             self._selector.modify(self._outbox, wanted)
 
-    def _drain_signals(self) -> bool:
+    def _told_by_signal(self) -> bool:
         """Return whether someone told the warden itself to end, which is not the supervisor's way."""
-        try:
-            numbers = os.read(self._signals, 4096)
-        except BlockingIOError:
-            return False
-        told = sorted(set(numbers) & set(_ORDERS_TO_END))
+        told = self._signals.read()
         if told and not self._ending:
             name = signal.Signals(told[0]).name
             self._send(Malfunction(time.monotonic(), -1, f"the warden was sent {name}"))
@@ -261,43 +236,61 @@ class Warden:
                 return
             if pid == 0:
                 return
+            self._hear_switch()
             self._seen(pid, status, time.monotonic())
 
     def _note_run_delay(self) -> None:
         """Say how long a rank that has just ended had waited for a core: a zombie still tells."""
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         rank = self._alive.get(dead.si_pid) if dead is not None else None
-        if rank is not None and not rank.delay_noted and rank.slot != _LAUNCHER:
+        if rank is not None and not rank.delay_noted and rank.slot != LAUNCHER:
             rank.delay_noted = True
             self._send(RunDelay(time.monotonic(), rank.slot, kernel.run_delay_s(rank.pid)))
 
     def _seen(self, pid: int, status: int, now: float) -> None:
-        rank = self._alive.get(pid)
+        rank, service = self._alive.get(pid), self._services.name_of(pid)
         if os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
-            if rank is not None:
+            if rank is not None and rank.slot != LAUNCHER:
                 self._stopped_or_continued(rank, os.WIFSTOPPED(status), now)
+            elif service == STORE:
+                self._store_stopped_or_continued(os.WIFSTOPPED(status), now)
             return
-        self._killed.discard(pid)
+        self._killer.reaped(pid)
         exit_code = os.waitstatus_to_exitcode(status)
-        if rank is None:
+        if service:
+            self._service_ended(service, pid, exit_code, now)
+        elif rank is None:
             if self._launch.command:
-                self._send(Reaped(now, _LAUNCHER, pid, exit_code))
-        elif rank.slot == _LAUNCHER:
+                self._send(Reaped(now, LAUNCHER, pid, exit_code))
+        elif rank.slot == LAUNCHER:
             del self._alive[pid]
-            said = self._captures[1].last(_SAID_BYTES)
             by: Literal["", "supervisor"] = "supervisor" if rank.sent.get(-exit_code) == "supervisor" else ""
-            self._send(LauncherEnded(now, _LAUNCHER, exit_code, by, said))
+            self._send(LauncherEnded(now, LAUNCHER, exit_code, by, self._spawner.launcher_said()))
         else:
             self._ended(rank, exit_code, now)
 
+    def _service_ended(self, service: str, pid: int, exit_code: int, now: float) -> None:
+        self._services.ended(pid, exit_code)
+        if service == STORE and not self._services.is_ending:
+            for policy in self._policies.of_store:
+                policy.on_store_end(exit_code, now)
+
+    def _store_stopped_or_continued(self, stopped: bool, now: float) -> None:
+        if not stopped:
+            self._goes_on(STORE_HOST, now)
+        for policy in self._policies.of_store:
+            tell = policy.on_store_stop if stopped else policy.on_store_continue
+            tell(now)
+
     def _stopped_or_continued(self, rank: _Rank, stopped: bool, now: float) -> None:
-        if rank.slot == _LAUNCHER:
-            return
         self._send(Stopped(now, rank.slot, stopped))
         if stopped:
             self._release_holders()
-        for armed in self._policies:
-            tell = armed.policy.on_stop if stopped else armed.policy.on_continue
+            self._services.test_paths()
+        else:
+            self._goes_on(self._services.host_of(rank.slot), now)
+        for policy in self._policies.of_ranks if not self._services.is_lost(rank.slot) else ():
+            tell = policy.on_stop if stopped else policy.on_continue
             tell(rank.slot, now)
 
     def _ended(self, rank: _Rank, exit_code: int, now: float) -> None:
@@ -306,8 +299,10 @@ class Warden:
         by: Sender | Literal[""] = rank.sent.get(-exit_code, "")
         oom_kill = exit_code == -signal.SIGKILL and not by and self._resources.explains_a_kill()
         self._send(Ended(now, rank.slot, exit_code, by, oom_kill))
-        for armed in self._policies:
-            armed.policy.on_end(rank.slot, exit_code, self._work_done(rank.slot), now)
+        if exit_code != 0:
+            self._services.test_paths()
+        for policy in self._policies.of_ranks if not self._services.is_lost(rank.slot) else ():
+            policy.on_end(rank.slot, exit_code, self._work_done(rank.slot), now)
 
     def _work_done(self, slot: int) -> bool:
         if self._launch.memfd < 0:
@@ -320,14 +315,14 @@ class Warden:
             os.eventfd_write(self._launch.release, 1)
 
     def _obey_policies(self) -> None:
-        for armed in self._policies:
-            for kill in armed.policy.due(time.monotonic()):
-                meant = [rank for rank in self._alive.values() if kill.slot in (None, rank.slot)]
-                sent = [(rank.slot, self._signal_rank(rank, kill)) for rank in meant]
-                for slot, at in sent:  # told afterwards: nobody's signal waits for words about another's
-                    self._send(Signalled(at, slot, int(kill.signal), armed.guard, kill.reason))
-                if kill.slot is None:
-                    self._sent_to_all.append((armed.guard, kill))
+        for guard, kill in self._policies.due():
+            meant = [r for r in self._alive.values() if kill.slot in (None, r.slot)]
+            meant = [r for r in meant if kill.fence or not self._services.is_lost(r.slot)]
+            sent = [(rank.slot, self._signal_rank(rank, kill)) for rank in meant]
+            for slot, at in sent:  # told afterwards: nobody's signal waits for words about another's
+                self._send(Signalled(at, slot, int(kill.signal), guard, kill.reason))
+            if kill.slot is None:
+                self._sent_to_all.append((guard, kill))
 
     def _signal_rank(self, rank: _Rank, kill: policies.Kill) -> float:
         """Signal the rank's own process group, as torchrun does; return when."""
@@ -344,40 +339,21 @@ class Warden:
     def _end_all(self, by: Sender) -> None:
         """From here on, kill until there is nothing left."""
         self._ending = True
-        self._walk_at = 0.0
+        self._services.expect_the_end()
         for rank in self._alive.values():
             rank.sent.setdefault(signal.SIGKILL, by)
 
-    def _kill_what_is_left(self) -> None:
-        """Kill each new child once, which is cheap, and now and then all that is below."""
-        me = os.getpid()
-        for pid in kernel.children(me):
-            if pid not in self._killed:
-                self._killed.add(pid)
-                sweep.kill(pid)
-        now = time.monotonic()
-        if now >= self._walk_at:
-            for pid in sweep.descendants(me):
-                sweep.kill(pid)
-            self._walk_at = time.monotonic() + _LOOK_AGAIN_S
-
     def _look_for_leftovers(self) -> None:
         """Once the last rank has ended, give what it started a moment, then name and end it."""
-        begun = self._leftover_at is not None
-        if self._alive or self._childless or not self._started_all or (self._ending and not begun):
+        if self._alive or self._childless or not self._started_all:
             return
-        now = time.monotonic()
-        if self._leftover_at is None:
-            self._leftover_at = now + self._launch.leftover_grace_s
-        if now >= self._leftover_at or self._ending:
-            self._leftover_at = None
-            self._report_leftovers(now)
+        if self._services.idle:
+            self._services.end()
+        elif self._leftovers.are_due(self._ending):
+            for found in self._leftovers.find():
+                if not self._services.name_of(found.pid):
+                    self._send(found)
             self._end_all("supervisor")
-
-    def _report_leftovers(self, now: float) -> None:
-        for pid in sweep.descendants(os.getpid()):
-            if kernel.state(pid) not in ("", "Z", "X"):
-                self._send(Leftover(now, -1, pid, kernel.command(pid)))
 
     def _give_up(self, why: str) -> None:
         self._send(Malfunction(time.monotonic(), -1, why))
@@ -385,9 +361,9 @@ class Warden:
             self._end_all("supervisor")
 
     def _finish(self) -> None:
-        for capture in self._captures:
-            capture.finish()
+        self._spawner.finish()
         try:
+            self._services.clean_up()
             self._resources.clean_up()
         except Exception:  # noqa: BLE001 - a plug-in's cleanup
             self._give_up(traceback.format_exc())

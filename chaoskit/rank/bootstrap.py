@@ -27,9 +27,9 @@ from chaoskit.guards import interfaces
 from chaoskit.guards.arming import arm
 from chaoskit.guards.context import number, say
 from chaoskit.guards.program import is_done
-from chaoskit.history import Clock, GuardArmed, GuardFired, Identity, Malfunction
+from chaoskit.history import Clock, GuardArmed, GuardFired, GuardNoticed, Identity, Malfunction
 from chaoskit.model import Plan
-from chaoskit.rank import failing, gate, outside, program
+from chaoskit.rank import failing, gate, ordering, outside, program
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Channels, Word
@@ -54,9 +54,16 @@ class RecordingContext:
     def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
         self._recorder.note(GuardArmed(time.monotonic(), self._slot, guard, effective, applicable))
 
-    def fired(self, guard: str, exit_code: int, message: str, local: bool = False) -> None:
-        self._recorder.note(GuardFired(time.monotonic(), self._slot, guard, exit_code, message, local))
+    def fired(
+        self, guard: str, exit_code: int, message: str, local: bool = False, blames: tuple[str, ...] = ()
+    ) -> None:
+        now = time.monotonic()
+        self._recorder.note(GuardFired(now, self._slot, guard, exit_code, message, local, blames))
         say(f"guard {guard}: {message} (exit {exit_code})")
+
+    def noticed(self, guard: str, message: str, blames: tuple[str, ...] = ()) -> None:
+        self._recorder.note(GuardNoticed(time.monotonic(), self._slot, guard, message, blames))
+        say(f"guard {guard}: {message}")
 
     def work_done(self) -> None:
         self._recorder.set_word(Word.WORK_DONE, 1)
@@ -124,7 +131,7 @@ def _identity(slot: int, backend: str) -> Identity:
     master = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
     return Identity(
         time.monotonic(), slot, *ranks, socket.gethostname(), os.getpid(), launcher, torch.__version__,
-        master, tuple(interfaces.problems(backend)),
+        master, tuple(interfaces.problems(backend)), interfaces.chosen(backend),
     )  # fmt: skip
 
 
@@ -142,7 +149,10 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         rank=context.rank,
         world_size=len(plan.ranks),
         seed=plan.seed,
-        gate=(lambda: gate.wait_for_store(context.rank)) if plan.gated else (lambda: None),
+        network=ordering.orderer(channels.orders),
+        gate=(lambda: gate.wait_for_store(context.rank, channels.first_pid))
+        if plan.gated
+        else (lambda: None),
     )
     if not plan.workload.is_built_in:
         outside.follow(tap, recorder, slot, forked=plan.launcher == "forkserver")

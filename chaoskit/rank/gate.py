@@ -15,20 +15,22 @@ _POLL_S: Final = 0.002
 _LISTEN: Final = "0A"
 
 
-def wait_for_store(rank: int) -> None:
-    """Return once MASTER_PORT is listened on in this network namespace; after 2 s in any case."""
+def wait_for_store(rank: int, pid: int = 0) -> None:
+    """Return once MASTER_PORT is listened on in the network of ``pid`` (0: this one's); after 2 s in any
+    case."""
     port = os.environ.get("MASTER_PORT", "")
     if rank <= 0 or not port.isdigit():
         return
     give_up = time.monotonic() + LONGEST_WAIT_S
-    while not is_listened_on(int(port)) and time.monotonic() < give_up:
+    while not is_listened_on(int(port), pid) and time.monotonic() < give_up:
         time.sleep(_POLL_S)
 
 
-def is_listened_on(port: int) -> bool:
-    """Return whether any socket of this network namespace listens on ``port``."""
+def is_listened_on(port: int, pid: int = 0) -> bool:
+    """Return whether any socket of the network of ``pid`` (0: of this process) listens on ``port``."""
     suffix = f":{port:04X}"
-    for table in ("/proc/net/tcp6", "/proc/net/tcp"):
+    of = f"/proc/{pid or 'self'}/net"
+    for table in (f"{of}/tcp6", f"{of}/tcp"):
         try:
             with open(table, encoding="ascii") as file:
                 rows = file.readlines()[1:]

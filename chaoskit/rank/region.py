@@ -71,6 +71,8 @@ class Channels:
 
     ``doorbell`` is the write end of a pipe that wakes the supervisor; ``release`` an eventfd that becomes
     readable once a rank of the arm has died or stopped (it is only polled, never read). -1: not there.
+    ``orders`` is a socket to the switch of virtual hosts (see chaoskit.rank.ordering). ``first_pid`` is the
+    process that was started first, whose network the store is looked for in; 0: one's own.
     ``folder``: the regions of all ranks are files below it, each of its own, instead of one memfd.
     """
 
@@ -79,6 +81,8 @@ class Channels:
     doorbell: int = -1
     release: int = -1
     folder: str = ""
+    orders: int = -1
+    first_pid: int = 0
 
 
 class Word(enum.IntEnum):

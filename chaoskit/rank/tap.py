@@ -22,6 +22,7 @@ from chaoskit.faults import Moment
 from chaoskit.history import Finished, Held, Injected, PhaseDeclared, Reached, Reported
 from chaoskit.intercept import Call, Intercepted, user_site
 from chaoskit.model import Phase
+from chaoskit.network import Order
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.moments import Moments
 from chaoskit.rank.recorder import Entry, Recorder
@@ -49,12 +50,14 @@ class Tap:
         rank: int,
         world_size: int,
         seed: int,
+        network: Callable[[Order], None] = lambda _: None,
         gate: Callable[[], None],
     ) -> None:
         self._recorder = recorder
         self._put, self._enter, self._complete = recorder.put, recorder.enter, recorder.complete
         self._peers = peers
         self._slot, self._rank, self._world_size, self._seed = slot, rank, world_size, seed
+        self._network = network
         self._gate = gate
         self._shots = shots
         self._by_op: dict[str, list[Shot]] = {}
@@ -271,6 +274,7 @@ class Tap:
             release=functools.partial(self._recorder.set_bit, Word.RELEASED, shot.bit),
             reissue=self._reissue_copy,
             defer=self._deferred.append,
+            network=self._network,
         )
 
     def _injected(self, shot: Shot, call: Call | None, *, submitted: bool) -> None:

@@ -78,6 +78,7 @@ def _verdict(verdict: Verdict, of: ScenarioResult) -> dict[str, JsonValue]:
         "not_applicable": list(verdict.not_applicable),
         "notes": list(verdict.notes),
         "stragglers": [{"kind": c.kind, "id": c.id} for c in verdict.stragglers],
+        "ended_by": list(verdict.ended_by),
     }
 
 

@@ -103,6 +103,7 @@ def _arm_case(verdict: Verdict, result: ScenarioResult, repeated: bool) -> _Case
 
 
 def _detail(verdict: Verdict) -> str:
+    production = production_bound_of(verdict)
     facts = (
         ("status", verdict.status.value),
         ("outcome", outcome_of(verdict)),
@@ -110,7 +111,8 @@ def _detail(verdict: Verdict) -> str:
         ("reason", verdict.reason),
         ("where", verdict.where),
         ("latency", latency_of(verdict)),
-        ("production bound", production_bound_of(verdict)),
+        ("production bound", f"{production} (extrapolated, not measured)" if production else ""),
+        ("ended by", ", ".join(verdict.ended_by)),
         ("backend", verdict.backend),
         ("profile", verdict.profile),
         ("attempt", str(verdict.attempt) if verdict.attempt > 1 else ""),

@@ -19,6 +19,7 @@ from chaoskit.reports.judged import Judged
 from chaoskit.reports.repeats import ArmRepeats, Same, by_arm
 from chaoskit.reports.wording import (
     culprits_of,
+    ended_by_of,
     latency_of,
     origin_of,
     outcome_of,
@@ -44,7 +45,7 @@ class _Row:
     outcome: str
     latency: str
     culprit: str
-    last: str  # production bound and repeats: no column, as nothing follows
+    last: str  # production bound, repeats, what ended it: no column, as nothing follows
 
     @property
     def columns(self) -> tuple[str, str, str, str]:
@@ -169,6 +170,7 @@ def _row(same: Same, arm: ArmRepeats, pen: Pen) -> _Row:
     last = [production_bound_of(verdict)]
     if arm.count > 1:
         last.append(f"{len(same.verdicts)}/{arm.count} {'repeats' if arm.diverges else 'equal'}")
+    last.append(pen.text(ended_by_of(verdict)))
     return _Row(
         verdict.status,
         pen.name(verdict.arm),

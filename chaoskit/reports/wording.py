@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _NO_BOUND = ("completed", "corrupted", "masked")
 """Outcomes of jobs that ended without having to: their time is not to be read against the bound."""
 
+DASH = "–"
+"""What stands between the two hosts of a link; a hyphen where that cannot be printed."""
+CULPRITS_SHOWN = 4
+"""A network that falls apart has a link for each pair of hosts: more of them are counted."""
+
 LONGEST_TEXT = 2000
 """Characters of one reason or message that a report shows."""
 LONGEST_NAME = 200
@@ -35,6 +40,7 @@ def safe(text: str, *, longest: int = LONGEST_TEXT, ascii_only: bool = False) ->
     """
     cut = len(text) - longest
     shown = text[:longest] if cut > 0 else text
+    shown = shown.replace(DASH, "-") if ascii_only else shown
     escaped = "".join(c if _visible(c, ascii_only) else _escape(c) for c in shown)
     return f"{escaped} [{cut} more characters]" if cut > 0 else escaped
 
@@ -77,11 +83,18 @@ def outcome_of(verdict: Verdict) -> str:
 
 def culprits_of(verdict: Verdict) -> str:
     """Return who did it and what they did: ``rank 1 killed``; '' where nobody is named."""
-    who = ", ".join(str(c) for c in verdict.culprits)
+    shown = [str(c) for c in verdict.culprits[:CULPRITS_SHOWN]]
+    more = len(verdict.culprits) - len(shown)
+    who = ", ".join(shown) + (f" and {more} more" if more else "")
     what = words(verdict.kind) if verdict.kind is not None else ""
     if verdict.ambiguous and who:
         who = f"one of {who} (ambiguous)" if len(verdict.culprits) > 1 else f"{who} (ambiguous)"
     return " ".join(part for part in (who, what) if part)
+
+
+def ended_by_of(verdict: Verdict) -> str:
+    """Return what ended the job: ``ended by nic_check + group_kill``; '' where nothing had to."""
+    return f"ended by {' + '.join(verdict.ended_by)}" if verdict.ended_by else ""
 
 
 def origin_of(seed: int | None, torch: str) -> str:

@@ -14,6 +14,8 @@ from chaoskit import workloads
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Arm, Injection, Outcome, Phase, Profile, Scenario, Span, Timeouts
 from chaoskit.registry import module_name
+from chaoskit.scenario import culprits, network_checks
+from chaoskit.scenario.finding import Finding
 from chaoskit.scenario.profile_file import load_profile, profile_names
 from chaoskit.scenario.source import KeyPath
 from chaoskit.scenario.values import did_you_mean, yaml_key
@@ -25,20 +27,12 @@ SYNC_ONLY = ("monitored_barrier",)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem and where in the file it belongs."""
-
-    path: KeyPath
-    message: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
     """A scenario as far as its file could be read, so that what is there can be checked all the same.
 
     ``arm_names`` are all arms that the file names, ``fault_numbers`` the places in the file of the faults
-    that could be read, and ``untimed`` those of which it is not known when they fire.
+    that could be read, and ``untimed`` those of which it is not known when they fire. ``hosts_known`` is
+    False where the file gives a number of hosts that could not be read.
     """
 
     scenario: Scenario
@@ -46,6 +40,7 @@ class Draft:
     arm_names: tuple[str, ...]
     fault_numbers: tuple[int, ...]
     untimed: frozenset[int] = frozenset()
+    hosts_known: bool = True
 
     @classmethod
     def of(cls, scenario: Scenario) -> Draft:
@@ -67,7 +62,8 @@ def check_draft(draft: Draft, line: Callable[[KeyPath], int]) -> list[Problem]:
         *_needed_arms(draft),
         *(_arms(scenario) if draft.complete else ()),
         *_control(scenario, profiles),
-        *_culprits(scenario),
+        *network_checks.topology_findings(scenario.topology, draft.hosts_known),
+        *_culprits(draft),
         *_faults(draft),
         *(_spans(scenario, profiles) if draft.complete else ()),
         *_known(scenario),
@@ -80,7 +76,11 @@ def check_ranks(scenario: Scenario) -> list[Problem]:
     """Return the problems that another number of ranks can cause."""
     return [
         Problem(f.message, scenario.file, 0, f.hint)
-        for f in (*_faults(Draft.of(scenario)), *_culprits(scenario))
+        for f in (
+            *network_checks.topology_findings(scenario.topology),
+            *_faults(Draft.of(scenario)),
+            *_culprits(Draft.of(scenario)),
+        )
     ]
 
 
@@ -174,7 +174,8 @@ def _healthy_arm(scenario: Scenario, arm: Arm) -> Iterator[Finding]:
         yield Finding(path, f"a healthy scenario has to complete, but arms.{arm.name} expects a failure")
 
 
-def _culprits(scenario: Scenario) -> Iterator[Finding]:
+def _culprits(draft: Draft) -> Iterator[Finding]:
+    scenario = draft.scenario
     # A launcher that hands over a wrong world may well name a rank that was never started.
     if any(i.when.kind == "launch" for i in scenario.injections):
         return
@@ -182,27 +183,16 @@ def _culprits(scenario: Scenario) -> Iterator[Finding]:
     for arm in scenario.arms:
         path: KeyPath = ("arms", arm.name, "expect")
         for culprit in arm.expect.culprits or ():
-            if culprit.kind == "rank" and int(culprit.id) >= ranks:
-                yield Finding(
-                    (*path, "culprits"),
-                    f"arms.{arm.name}: culprit {culprit} does not exist",
-                    _there_are(ranks),
-                )
+            known = draft.hosts_known or culprit.kind == "rank"
+            if known and (found := culprits.problem(culprit, scenario.topology)):
+                yield Finding((*path, "culprits"), f"arms.{arm.name}: {found[0]}", found[1])
         for rank, _ in arm.expect.exit_codes:
             if rank >= ranks:
                 yield Finding(
                     (*path, "exit"),
                     f"arms.{arm.name}: exit names rank {rank}, which does not exist",
-                    _there_are(ranks),
+                    culprits.there_are(ranks),
                 )
-
-
-def _there_are(ranks: int) -> str:
-    return (
-        f"topology.ranks is {ranks}: ranks 0 to {ranks - 1}"
-        if ranks > 1
-        else "topology.ranks is 1: only rank 0"
-    )
 
 
 # ---------------------------------------------------------------- faults
@@ -214,6 +204,9 @@ def _faults(draft: Draft) -> Iterator[Finding]:
         path: KeyPath = ("faults", number)
         where = f"faults[{number}]"
         yield from _targets(injection, scenario, (*path, injection.fault.name, "rank"), where)
+        if draft.hosts_known:
+            at: KeyPath = (*path, injection.fault.name)
+            yield from network_checks.fault_findings(injection, scenario.topology, at, where)
         if number in draft.untimed:
             continue
         yield from _never_fires(injection, scenario, (*path, "when"), where)
@@ -228,7 +221,7 @@ def _targets(injection: Injection, scenario: Scenario, path: KeyPath, where: str
     for rank in injection.fault.rank:
         if not 0 <= rank < ranks:
             yield Finding(
-                path, f"{where}.{injection.fault.name}: rank {rank} does not exist", _there_are(ranks)
+                path, f"{where}.{injection.fault.name}: rank {rank} does not exist", culprits.there_are(ranks)
             )
 
 

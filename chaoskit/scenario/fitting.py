@@ -90,8 +90,8 @@ def _replaced(raw: object, path: KeyPath, value: object) -> object:
     if not path or not isinstance(raw, dict):
         return value
     inner = _replaced(raw.get(path[0]), path[1:], value)
-    kept = {key: one for key, one in raw.items() if key != path[0]}
-    return kept if inner is _GONE else kept | {path[0]: inner}
+    changed = raw | {path[0]: inner}  # in the file's order, which counts for interfaces
+    return {key: one for key, one in changed.items() if one is not _GONE}
 
 
 def _note(error: Any, model: type[BaseModel], document: Document, path: KeyPath) -> None:

@@ -20,6 +20,8 @@ FAMILIES = (
     "healthy",
 )  # fmt: skip
 """The order of the library's families."""
+PROFILES = "profiles"
+"""The folder in a family's for profiles that its scenarios name."""
 FIRST = "rank-killed-mid-all-reduce"
 """The scenario that stands first in its family."""
 BACKENDS = ("gloo", "nccl")
@@ -51,9 +53,10 @@ def library_root() -> Path:
 
 
 def library_files() -> list[Path]:
-    """Return the files of the library in the order of their families."""
+    """Return the files of the library in the order of their families; profiles beside them are none."""
     found = []
-    for folder, _, names in os.walk(library_root()):
+    for folder, folders, names in os.walk(library_root()):
+        folders[:] = [name for name in folders if name != PROFILES]
         found += [Path(folder, name) for name in names if name.endswith((".yaml", ".yml"))]
     return sorted(found, key=lambda f: rank_of(f.parent.name, f.stem))
 

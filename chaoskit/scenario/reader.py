@@ -24,7 +24,6 @@ from chaoskit.model import (
     Phase,
     Result,
     Scenario,
-    Topology,
     Trigger,
     Workload,
 )
@@ -33,6 +32,7 @@ from chaoskit.scenario.checks import CONTROL, HARDENED, Draft
 from chaoskit.scenario.fitting import dotted, read_model, read_settings, salvage, salvage_settings
 from chaoskit.scenario.schema import ExpectFile, KnownFile, ScenarioFile, WhenFile
 from chaoskit.scenario.source import Document, KeyPath
+from chaoskit.scenario.topology import hosts_are_known, topology_of
 from chaoskit.scenario.values import RANKS_MAX, Wrong, did_you_mean, kind_of, shown, whole, yaml_key
 from chaoskit.scenario.values import Kind as ValueKind
 
@@ -45,11 +45,13 @@ def read_scenario(document: Document) -> Draft:
     data = document.data
     found = read_model(ScenarioFile, data, document, ())
     raw = data if isinstance(data, dict) else {}
+    given = raw.get("topology", {})
+    hosts_known = True
     if found is None:
         found = salvage(ScenarioFile, raw) or ScenarioFile(name="x", summary="x", workload="x", arms={})
-        given = raw.get("topology", {})
         if given != {} and not (isinstance(given, dict) and given.get("ranks", 4) == found.topology.ranks):
             found.topology.ranks = RANKS_MAX  # it is not known which ranks there are
+        hosts_known = hosts_are_known(given, found.topology)
     workload = read_workload(raw.get("workload"), document) if "workload" in raw else None
     injections = _injections(raw.get("faults"), document)
     known = _known(raw.get("known"), document)
@@ -60,7 +62,7 @@ def read_scenario(document: Document) -> Draft:
         summary=found.summary,
         family=found.family,
         workload=workload or Workload(""),
-        topology=Topology(found.topology.ranks, cast(Backend, found.topology.backend)),
+        topology=topology_of(found.topology),
         injections=tuple(i for _, i, _ in injections),
         arms=tuple(
             Arm(name, _profile_name(arm.profile, document.file), _expectation(arm.expect, backends))
@@ -80,6 +82,7 @@ def read_scenario(document: Document) -> Draft:
         arm_names=tuple(str(name) for name in arms) if isinstance(arms, dict) else (CONTROL, HARDENED),
         fault_numbers=tuple(number for number, _, _ in injections),
         untimed=frozenset(number for number, _, timed in injections if not timed),
+        hosts_known=hosts_known,
     )
 
 

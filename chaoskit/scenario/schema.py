@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -24,7 +24,9 @@ from pydantic_core import PydanticCustomError
 
 from chaoskit.errors import BrokenPlugin
 from chaoskit.model import Fault, Guard, Kind, Outcome, Phase, Result, Span
-from chaoskit.scenario import values
+from chaoskit.network import HOSTS_MAX
+from chaoskit.rates import HINT, rate_bps
+from chaoskit.scenario import culprits, values
 from chaoskit.scenario.values import Wrong, did_you_mean, shown, yaml_key
 
 BACKENDS = ("gloo", "nccl")
@@ -80,16 +82,6 @@ def _exits(value: object) -> str | dict[str | int, object]:
     return value
 
 
-def _culprit(value: object) -> str:
-    """``rank 1`` and the like."""
-    kind, _, number = str(value).partition(" ")
-    if not isinstance(value, str) or kind not in ("rank", "host", "nic", "link") or not number.strip():
-        raise Wrong(f"must be a culprit, is {shown(value)}", "write 'rank 1'")
-    if kind == "rank" and not (number.isascii() and number.isdigit() and int(number[:9]) < values.RANKS_MAX):
-        raise Wrong(f"must name a rank by its number, is {shown(value)}", "write 'rank 1'")
-    return f"{kind} {int(number)}" if kind == "rank" else value
-
-
 _CODES = {
     "type": "object",
     "properties": {"job": {"enum": ["zero", "nonzero"]}},
@@ -108,7 +100,7 @@ _OUTCOME = values.Kind(
         },
     ]},
 )  # fmt: skip
-_CULPRIT = values.Kind(_culprit, {"type": "string", "pattern": r"^(rank \d+|(host|nic|link) .+)$"})
+_CULPRIT = values.Kind(culprits.read, culprits.SCHEMA)
 
 
 def _any_loader(value: object) -> str:
@@ -118,9 +110,32 @@ def _any_loader(value: object) -> str:
     return "any"
 
 
+def _rate(value: object) -> float:
+    """What a link carries, in bits per second."""
+    if not isinstance(value, str):
+        raise Wrong(f"must be a rate, is {shown(value)}", HINT)
+    try:
+        return rate_bps(value)
+    except ValueError as error:
+        raise Wrong(str(error), HINT) from None
+
+
+def _host_names(value: object) -> tuple[str, ...]:
+    names = values.list_of(values.TEXT).read(value)
+    if not names:
+        raise Wrong("names no host", "leave it out where all hosts have it")
+    return cast(tuple[str, ...], names)
+
+
+_HOST_NAMES = values.Kind(
+    _host_names, {"type": "array", "items": dict(values.TEXT.schema), "minItems": 1, "uniqueItems": True}
+)
+_RATE = values.Kind(_rate, {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(bit|kbit|mbit|gbit)$"})
 _LOADER = values.Kind(_any_loader, {"const": "any"})
 _NTH = values.whole(1, 1_000_000)
 _COUNT = values.whole(1, values.RANKS_MAX)
+_HOSTS = values.whole(1, HOSTS_MAX)
+_PORT_STATE = values.choice(("up", "down"))
 _TEXTS, _SLUGS, _CULPRITS = (values.list_of(k) for k in (values.TEXT, values.SLUG, _CULPRIT))
 _BACKEND, _BACKENDS = values.choice(BACKENDS), values.list_of(values.choice(BACKENDS))
 _KIND, _RESULT, _PHASE = values.choice(Kind), values.choice(Result), values.choice(Phase)
@@ -135,6 +150,10 @@ Boolean = Annotated[bool, _reading(values.BOOLEAN), WithJsonSchema(dict(values.B
 BackendName = Annotated[str, _reading(_BACKEND), WithJsonSchema(dict(_BACKEND.schema))]
 BackendNames = Annotated[tuple[str, ...], _reading(_BACKENDS), WithJsonSchema(dict(_BACKENDS.schema))]
 Ranks = Annotated[int, _reading(_COUNT), WithJsonSchema(dict(_COUNT.schema))]
+Hosts = Annotated[int, _reading(_HOSTS), WithJsonSchema(dict(_HOSTS.schema))]
+Rate = Annotated[float, _reading(_RATE), WithJsonSchema(dict(_RATE.schema))]
+HostNames = Annotated[tuple[str, ...], _reading(_HOST_NAMES), WithJsonSchema(dict(_HOST_NAMES.schema))]
+PortState = Annotated[str, _reading(_PORT_STATE), WithJsonSchema(dict(_PORT_STATE.schema))]
 Nth = Annotated[int, _reading(_NTH), WithJsonSchema(dict(_NTH.schema))]
 LoaderName = Annotated[str, _reading(_LOADER), WithJsonSchema(dict(_LOADER.schema))]
 PhaseName = Annotated[str, _reading(_PHASE), WithJsonSchema(dict(_PHASE.schema))]
@@ -155,11 +174,28 @@ class FileModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+class NicFile(FileModel):
+    """A network interface that the virtual hosts have."""
+
+    subnet: AnyText = Field("", description="the network it is in, for example 10.1.0.0/24 or fd00:1::/64")
+    rate: Rate | None = Field(None, description="what its link carries, for example 1gbit or 500kbit")
+    same_address: AnyText = Field(
+        "", description="in no switch, and this address on every host, for example 172.17.0.1/16"
+    )
+    port: PortState = Field("up", description="up, or down where the port of its switch is")
+    on: HostNames = Field((), description="the hosts that have it; all without this")
+
+
 class TopologyFile(FileModel):
-    """How many processes are started, and their backend."""
+    """How many processes are started, their backend, and the virtual hosts they run on."""
 
     ranks: Ranks = 4
     backend: BackendName = "gloo"
+    hosts: Hosts = Field(default=1, description="virtual hosts, called hostA, hostB, …; the ranks in blocks")
+    nics: dict[str, NicFile] = Field(default={}, description="interfaces by name; eth0 without this")
+    own_name: AnyText = Field(
+        default="", description="what the name of each host resolves to on itself: an interface or an address"
+    )
 
 
 class WhenFile(FileModel):
@@ -238,7 +274,7 @@ class ScenarioFile(FileModel):
     tags: Names = ()
     requires: Names = ()
     backends: BackendNames = BACKENDS
-    topology: TopologyFile = Field(default_factory=TopologyFile)
+    topology: TopologyFile = TopologyFile()
     faults: list[Any] = Field(default_factory=list)
     known: dict[str, Any] = Field(default_factory=dict)
 

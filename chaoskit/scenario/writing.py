@@ -26,6 +26,7 @@ from chaoskit.model import (
     Workload,
 )
 from chaoskit.scenario.source import is_plain_text
+from chaoskit.scenario.topology import written
 from chaoskit.scenario.values import yaml_key
 
 Plain = Any  # what a YAML file can hold: dict, list, str, int, float, bool, None
@@ -41,7 +42,7 @@ def dump(scenario: Scenario) -> str:
     if scenario.backends != ("gloo", "nccl"):
         top["backends"] = list(scenario.backends)
     top["workload"] = _workload(scenario.workload)
-    top["topology"] = dataclasses.asdict(scenario.topology)
+    top["topology"] = written(scenario.topology)
     top["faults"] = [_injection(i) for i in scenario.injections]
     top["arms"] = {arm.name: _arm(arm, scenario) for arm in scenario.arms}
     if scenario.known:

@@ -9,12 +9,19 @@ from chaoskit.progress import finished, report_result, step_done
 from chaoskit.workloads import Setting, Settings
 from chaoskit.workloads._digest import fold, share, total
 
-SETTINGS: dict[str, Setting] = {"steps": 20, "step_s": 0.0, "numel": 1024}
+SETTINGS: dict[str, Setting] = {
+    "steps": 20, "step_s": 0.0, "numel": 1024, "rendezvous": "env", "lingers_s": 0.0
+}  # fmt: skip
 OPS = {"default": ("all_reduce", "broadcast", "barrier")}
 
 
 def main(settings: Settings) -> None:
-    """Run ``steps`` steps on tensors of ``numel`` elements, with a pause of ``step_s`` before each."""
+    """Run ``steps`` steps on tensors of ``numel`` elements, with a pause of ``step_s`` before each.
+
+    ``rendezvous: file`` has the ranks meet in a file of the arm's folder, without a store at MASTER_ADDR. A
+    rank that cannot form the process group lingers for ``lingers_s`` before it ends, as scripts do that
+    upload their logs first.
+    """
     import torch
     import torch.distributed as dist
 
@@ -24,7 +31,11 @@ def main(settings: Settings) -> None:
     if settings["backend"] == "nccl":
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
         device = "cuda"
-    dist.init_process_group(str(settings["backend"]))
+    try:
+        _form(settings, rank, world_size)
+    except RuntimeError:
+        time.sleep(float(settings["lingers_s"]))
+        raise
     numel = int(settings["numel"])
     digest = 0.0
     for step in range(1, int(settings["steps"]) + 1):
@@ -41,6 +52,17 @@ def main(settings: Settings) -> None:
     report_result(digest)
     finished()
     dist.destroy_process_group()
+
+
+def _form(settings: Settings, rank: int, world_size: int) -> None:
+    import torch.distributed as dist
+
+    backend = str(settings["backend"])
+    if settings["rendezvous"] == "file":
+        method = f"file://{os.environ['CHAOSKIT_SCRATCH']}/rendezvous"
+        dist.init_process_group(backend, method, rank=rank, world_size=world_size)
+    else:
+        dist.init_process_group(backend)
 
 
 def expected(settings: Settings, world_size: int) -> float | None:

@@ -115,6 +115,68 @@ def test_a_rank_stopped_after_the_decision_is_killed_at_once() -> None:
     assert sent(policy, 2.1) == [(1, signal.SIGKILL)]
 
 
+SILENT = GroupKill(signal="SIGKILL", host_silent_s=9)
+
+
+def test_a_silent_host_is_taken_away_and_the_job_ended() -> None:
+    policy = GroupKill(host_silent_s=9, grace_s=2).policy(4)
+    policy.on_host_lost("hostB", (2, 3), 1.0)
+    assert policy.next_due() == 10.0
+    assert sent(policy, 9.9) == []
+    why = "hostB has not answered for 9 s"
+    assert policy.due(10.0) == [
+        Kill(2, signal.SIGKILL, why, fence=True),
+        Kill(3, signal.SIGKILL, why, fence=True),
+        Kill(None, signal.SIGTERM, why),
+    ]
+    assert sent(policy, 12.0) == [(None, signal.SIGKILL)]
+    assert policy.next_due() is None
+
+
+def test_a_host_that_answers_again_in_time_is_forgiven() -> None:
+    policy = SILENT.policy(4)
+    policy.on_host_lost("hostB", (2, 3), 1.0)
+    policy.on_host_back("hostB", 9.0)
+    assert policy.next_due() is None
+
+
+def test_a_silent_host_is_waited_for_though_the_others_were_ended() -> None:
+    policy = SILENT.policy(4)
+    policy.on_host_lost("hostB", (2, 3), 1.0)
+    policy.on_end(0, 82, False, 4.0)
+    assert sent(policy, 4.0) == [(None, signal.SIGKILL)]
+    assert policy.next_due() == 10.0
+    assert sent(policy, 10.0) == [(2, signal.SIGKILL), (3, signal.SIGKILL)]
+
+
+def test_a_host_lost_after_the_decision_is_waited_for_as_long() -> None:
+    policy = SILENT.policy(4)
+    policy.on_end(0, 82, False, 4.0)
+    policy.due(4.0)
+    policy.on_host_lost("hostB", (2, 3), 5.0)
+    assert policy.next_due() == 14.0
+
+
+def test_a_host_that_answers_again_learns_of_the_decision() -> None:
+    policy = SILENT.policy(4)
+    policy.on_host_lost("hostB", (2, 3), 1.0)
+    policy.on_end(0, 82, False, 4.0)
+    policy.due(4.0)
+    policy.on_host_back("hostB", 6.0)
+    assert sent(policy, 6.0) == [(2, signal.SIGKILL), (3, signal.SIGKILL)]
+    assert policy.next_due() is None
+
+
+def test_hosts_without_ranks_and_rules_that_are_off_do_nothing() -> None:
+    policy = SILENT.policy(2)
+    policy.on_host_lost("store", (), 1.0)
+    assert policy.next_due() is None
+    policy = GroupKill().policy(2)
+    policy.on_host_lost("hostB", (1,), 1.0)
+    policy.on_host_back("hostB", 2.0)
+    assert policy.next_due() is None
+
+
 def test_a_wrong_signal_name_is_refused() -> None:
     with pytest.raises(ValueError, match="SIGFOO"):
         GroupKill(signal="SIGFOO")
@@ -122,7 +184,7 @@ def test_a_wrong_signal_name_is_refused() -> None:
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["end", "stop", "continue"]),
+        st.sampled_from(["end", "stop", "continue", "lost", "back"]),
         st.integers(0, 3),
         st.sampled_from([0, 1, -9]),
         st.booleans(),
@@ -136,8 +198,9 @@ EVENTS = st.lists(
 def test_whatever_happens(
     events: list[tuple[str, int, int, bool, float]], failure: bool, early: bool, stopped: bool
 ) -> None:
-    """A decision ends in SIGKILL for all, once; no decision without a cause; nothing to nobody."""
-    rule = GroupKill(failure, early, 2.0, stopped, 2.0, grace_s=1.0)
+    """A decision ends in SIGKILL for all, once; no decision without a cause; nothing to nobody, and behind a
+    fence only what is on a host that has long been silent."""
+    rule = GroupKill(failure, early, 2.0, stopped, 2.0, grace_s=1.0, host_silent_s=3.0 if stopped else None)
     policy = rule.policy(4)
     now, ended, kills = 0.0, set[int](), list[Kill]()
     failed = False
@@ -151,6 +214,10 @@ def test_whatever_happens(
             policy.on_end(slot, code, done, now)
         elif kind == "stop":
             policy.on_stop(slot, now)
+        elif kind == "lost":
+            policy.on_host_lost(f"host{slot}", (slot,), now)
+        elif kind == "back":
+            policy.on_host_back(f"host{slot}", now)
         else:
             policy.on_continue(slot, now)
         kills += policy.due(now)

@@ -7,7 +7,8 @@ import pytest
 from chaoskit.guards.group_kill import GroupKill
 from chaoskit.guards.launcher_gaps import gaps, launcher_of
 from chaoskit.guards.sidecar import Sidecar
-from chaoskit.model import Profile
+from chaoskit.guards.store_outside import StoreOutside
+from chaoskit.model import Guard, Profile
 
 ALL = GroupKill(on_failure=True, on_early_exit=True, on_stopped=True)
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "SLURM_PROCID": "0"}
@@ -65,9 +66,23 @@ def test_a_sidecar_without_a_keeper_is_named() -> None:
         (GroupKill(on_failure=True), TORCHRUN),
         (GroupKill(on_failure=False), {}),
         (GroupKill(), {"SLURM_PROCID": "0", "SLURM_KILL_BAD_EXIT": "1"}),
+        (GroupKill(on_failure=False, host_silent_s=300), SRUN),  # Slurm's SlurmdTimeout
+        (StoreOutside(), {**SRUN, "TORCHELASTIC_USE_AGENT_STORE": "True"}),
+        (StoreOutside(), {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}),
     ],
 )
 def test_nothing_is_listed_where_the_launcher_does_it_or_nobody_asks(
-    guard: GroupKill, env: dict[str, str]
+    guard: Guard, env: dict[str, str]
 ) -> None:
     assert gaps(Profile("p", guards=(guard,)), env, kept=False) == []
+
+
+def test_a_store_that_nobody_runs_is_named() -> None:
+    (line,) = gaps(Profile("p", guards=(StoreOutside(), Sidecar())), SRUN, kept=True)
+    assert line.startswith("not provided by this launcher (srun): store_outside; run `python -m ")
+
+
+def test_a_silent_host_is_the_sidecars_where_the_launcher_waits_for_good() -> None:
+    guards = (GroupKill(on_failure=False, host_silent_s=60), Sidecar())
+    (line,) = gaps(Profile("p", guards=guards), TORCHRUN, kept=True)
+    assert line.endswith("group_kill.host_silent; the sidecar guard does that instead")

@@ -13,13 +13,18 @@ from chaoskit.history import (
     Event,
     Finished,
     GuardFired,
+    GuardNoticed,
     History,
     Identity,
     Injected,
+    LinkChanged,
     OpFailed,
+    PathState,
+    PathTested,
     Raised,
     Reported,
     Sampled,
+    Signalled,
     Started,
     Stopped,
 )
@@ -29,9 +34,14 @@ FINGERPRINTS = {"all_reduce": 11, "broadcast": 22, "barrier": 33, "init": 0}
 
 @dataclass
 class Story:
-    """A job of ``size`` ranks told event by event; times advance by a millisecond unless set."""
+    """A job of ``size`` ranks told event by event; times advance by a millisecond unless set.
+
+    ``hosts`` is the host of each rank, ``uses`` the interfaces that its backend will use there."""
 
     size: int = 4
+    hosts: tuple[str, ...] = ()
+    uses: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
+    master: str = ""
     now: float = 100.0
     events: list[Event] = field(default_factory=list)
     seq: dict[int, int] = field(default_factory=dict)
@@ -41,7 +51,14 @@ class Story:
     def __post_init__(self) -> None:
         for slot in range(self.size):
             self.add(Started(self.tick(), slot, 1000 + slot))
-            self.add(Identity(self.tick(), slot, slot, slot, self.size, "host", 1000 + slot, "test", "2"))
+            host = self.hosts[slot] if self.hosts else "host"
+            uses = self.uses.get(host, ()) if isinstance(self.uses, dict) else self.uses
+            self.add(
+                Identity(
+                    self.tick(), slot, slot, slot, self.size, host, 1000 + slot, "test", "2", self.master,
+                    interfaces=uses,
+                )
+            )  # fmt: skip
 
     def tick(self, by: float = 0.001) -> float:
         self.now += by
@@ -82,8 +99,32 @@ class Story:
     def raised(self, slot: int, category: str, kind: str = "RuntimeError", message: str = "x") -> None:
         self.add(Raised(self.tick(), slot, kind, message, category, "train.py:99"))  # type: ignore[arg-type]
 
-    def fired(self, slot: int, guard: str, code: int, message: str = "said") -> None:
-        self.add(GuardFired(self.tick(), slot, guard, code, message))
+    def fired(self, slot: int, guard: str, code: int, message: str = "said", *blames: str) -> None:
+        self.add(GuardFired(self.tick(), slot, guard, code, message, blames=blames))
+
+    def noticed(self, slot: int, message: str, *blames: str, guard: str = "nic_check") -> None:
+        self.add(GuardNoticed(self.tick(), slot, guard, message, blames))
+
+    def signalled(self, slot: int, guard: str = "group_kill", reason: str = "rank 1 ended") -> None:
+        self.add(Signalled(self.tick(), slot, 15, guard, reason))
+
+    def link(self, host: str, up: bool, nic: str = "eth0") -> None:
+        self.add(LinkChanged(self.tick(), -1, host, nic, up))
+
+    def paths(
+        self,
+        hosts: tuple[str, ...],
+        bad: dict[tuple[str, str], PathState] | None = None,
+        nic: str = "eth0",
+        both: bool = True,
+    ) -> None:
+        """All paths between ``hosts`` are tested: open but for ``bad`` (``both``: in both directions)."""
+        wrong = dict(bad or {})
+        wrong |= {(b, a): state for (a, b), state in wrong.items()} if both else {}
+        for a in hosts:
+            for b in hosts:
+                if a != b:
+                    self.add(PathTested(self.tick(0.0), -1, a, b, nic, wrong.get((a, b), "open"), 0.8))
 
     def end(self, slot: int, code: int, by: str = "", **kw: object) -> None:
         self.add(Ended(self.tick(), slot, code, by, **kw))  # type: ignore[arg-type]
@@ -93,6 +134,14 @@ class Story:
         self.fail(slot)
         self.raised(slot, "peer_lost")
         self.end(slot, 1)
+
+    def timed_out(self, *slots: int) -> None:
+        """The ranks' operations fail after their timeout, and they end 1."""
+        for slot in slots:
+            self.fail(slot, "Timed out waiting 3000ms for recv operation to complete")
+            self.raised(slot, "timeout")
+        for slot in slots:
+            self.end(slot, 1)
 
     def finish(self, *slots: int, result: float = 7.0) -> None:
         for slot in slots:

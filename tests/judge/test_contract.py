@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -28,7 +29,19 @@ from chaoskit.history import (
     Sampled,
 )
 from chaoskit.judge import contract
-from chaoskit.model import Contract, Culprit, Outcome, Phase, Plan, Profile, Status, Verdict
+from chaoskit.model import (
+    Contract,
+    Culprit,
+    Fault,
+    Outcome,
+    Phase,
+    Plan,
+    Profile,
+    RankPlan,
+    Status,
+    Verdict,
+)
+from chaoskit.network import Network
 
 
 def killed(story: Story | None = None) -> Story:
@@ -368,3 +381,62 @@ def test_a_script_that_fails_without_a_message_before_the_fault_is_told() -> Non
     found = verdict(plan_of(Kill()), story)
     assert found.outcome is Outcome.NOT_INJECTED
     assert "rank 1: an error without a message" in found.reason
+
+
+# ---------------------------------------------------------------- faults that hit a whole host
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crash(Kill):
+    host_wide: ClassVar[bool] = True
+    host: str = ""
+
+
+HOSTS = ("hostA", "hostA", "hostB", "hostB")
+BY_HOST = dataclasses.replace(HARDENED, within=None, culprits=(Culprit("host", "hostB"),))
+
+
+def on_hosts(fault: Fault, store: str = "hostA") -> Plan:
+    ranks = tuple(RankPlan(slot, (), host=host) for slot, host in enumerate(HOSTS))
+    return plan_of(
+        fault, ranks=ranks, network=Network((), store), contract=BY_HOST, hardened_contract=BY_HOST
+    )
+
+
+def crashed() -> Story:
+    story = Story(hosts=HOSTS)
+    story.everyone("init", "all_reduce")
+    for slot in range(4):
+        story.enter(slot, "all_reduce")
+    story.inject(2)
+    story.link("hostB", up=False)
+    story.end(2, -9)
+    story.end(3, -9)
+    story.timed_out(0, 1)
+    return story
+
+
+@pytest.mark.parametrize("fault", [Crash((2,)), Crash((0,), "hostB"), Crash((0,), "store")])
+def test_a_host_wide_fault_orders_the_death_of_all_ranks_on_the_host(fault: Crash) -> None:
+    found = verdict(on_hosts(fault, store="hostB"), crashed())
+    assert found.status is Status.PASS, found.reason
+    assert found.culprits == (Culprit("host", "hostB"),)
+    assert found.victims == (0, 1)
+
+
+@pytest.mark.parametrize("fault", [Kill((2,)), Crash((0,)), Crash((2,), "hostA"), Crash((2,), "store")])
+def test_deaths_elsewhere_stay_unordered(fault: Fault) -> None:
+    found = verdict(on_hosts(fault), crashed())
+    assert found.status is Status.INCONCLUSIVE and "nothing in this arm ordered" in found.reason
+
+
+def test_ranks_behind_a_bad_interface_are_victims() -> None:
+    story = Story(hosts=HOSTS)
+    story.everyone("init")
+    for slot in range(4):
+        story.enter(slot, "all_reduce")
+    story.inject(1)
+    story.link("hostB", up=False)
+    story.timed_out(0, 1, 2, 3)
+    found = verdict(on_hosts(Stall()), story)
+    assert found.culprits == (Culprit("nic", "hostB eth0"),) and found.victims == (0, 1, 2, 3)

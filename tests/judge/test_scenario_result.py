@@ -58,3 +58,12 @@ def test_a_fault_that_does_no_harm_is_not_charged_to_the_profile() -> None:
     control = but(CONTROL, status=Status.FAIL, outcome=Outcome.COMPLETED)
     hardened = but(HARDENED, status=Status.FAIL, outcome=Outcome.COMPLETED)
     assert judge("s", "gloo", False, [control, hardened]).result is Result.INCONCLUSIVE
+
+
+def test_a_report_that_only_the_hardened_arm_gives_is_held_though_every_arm_completes() -> None:
+    """A slow interface is told of, never ended."""
+    control = but(CONTROL, outcome=Outcome.COMPLETED)
+    hardened = but(HARDENED, outcome=Outcome.COMPLETED)
+    assert judge("s", "gloo", False, [control, hardened]).result is Result.HELD
+    told_anyway = but(control, bites=False)
+    assert judge("s", "gloo", False, [told_anyway, hardened]).result is Result.INCONCLUSIVE

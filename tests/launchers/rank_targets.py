@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import resource
 import signal
@@ -13,7 +14,41 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.guards.group_kill import GroupKill
+from chaoskit.guards.store_outside import StoreOutside
 from chaoskit.model import Contract, Fault, Injection, Outcome, Plan, Profile, RankPlan, Trigger, Workload
+from chaoskit.network import Order, plan_network
+from chaoskit.rank.ordering import orderer
+
+
+def connect_to_store(plan, slot, channels):
+    """Print where this rank is, and reach the store by its name."""
+    with socket.create_connection(("store", plan.master_port)):
+        print(socket.gethostname())
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def order_crash(plan, slot, channels):
+    _order(channels, slot, Order("crash", "hostB"))
+    wait(plan, slot, channels)
+
+
+def order_freeze(plan, slot, channels):
+    _order(channels, slot, Order("freeze", "hostB"))
+    wait(plan, slot, channels)
+
+
+def order_crash_of_the_store(plan, slot, channels):
+    _order(channels, slot, Order("crash", "store"))
+    wait(plan, slot, channels)
+
+
+def _order(channels, slot, order):
+    """The last rank orders it once all are there."""
+    show_others(channels, slot)
+    if slot == 2:
+        wait_for_others(channels, b"RRR")
+        orderer(channels.orders)(order)
 
 
 def finish(plan, slot, channels):
@@ -268,6 +303,15 @@ class _Prepared(Fault):
         if self.broken:
             raise OSError("cannot prepare")
         return _Undo(Path(self.path))
+
+
+def plan_on_hosts(text):
+    """Slots 0 and 1 on hostA, slot 2 on hostB, the store on a host of its own."""
+    network = plan_network(2, (), "", outside_store=True)
+    ranks = tuple(RankPlan(slot, (), (), host) for slot, host in enumerate(("hostA", "hostA", "hostB")))
+    kill = GroupKill(signal="SIGKILL", host_silent_s=0.3)
+    plan = _plan(kill, StoreOutside(silent_s=0.2, grace_s=0.2))
+    return dataclasses.replace(plan, network=network, ranks=ranks)
 
 
 def plan_prepared(text):

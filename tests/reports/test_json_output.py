@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.model import Culprit, RankEnd, Result, ScenarioResult, Status, Verdict
+from chaoskit.model import Culprit, RankEnd, Result, ScenarioResult, Status, Verdict, link
 from chaoskit.reports import json_output
 from chaoskit.reports.judged import Judged
 from chaoskit.request import WATCH
@@ -58,6 +58,7 @@ def test_the_whole_object(
                 "not_applicable": [],
                 "notes": [],
                 "stragglers": [],
+                "ended_by": [],
             }
         ],
         "summary": {
@@ -77,12 +78,15 @@ def test_what_came_later_is_there(
 ) -> None:
     full = verdict(
         bites=True, ambiguous=True, not_applicable=("TORCH_NCCL_X",), notes=("barrier #3 → all_reduce #9",),
-        stragglers=(Culprit("rank", "2"),),
+        stragglers=(Culprit("rank", "2"),), ended_by=("nic_check", "group_kill"),
+        culprits=(link("hostB", "hostA"),),
     )  # fmt: skip
     (said,) = json_output.document(judged(result(full)))["verdicts"]
     assert (said["bites"], said["ambiguous"], said["not_applicable"]) == (True, True, ["TORCH_NCCL_X"])
     assert said["notes"] == ["barrier #3 → all_reduce #9"]
     assert said["stragglers"] == [{"kind": "rank", "id": "2"}]
+    assert said["ended_by"] == ["nic_check", "group_kill"]
+    assert said["culprits"] == [{"kind": "link", "id": "hostA–hostB"}]
 
 
 @pytest.mark.parametrize(("status", "code"), [("pass", 0), ("fail", 1), ("inconclusive", 2), ("skipped", 2)])

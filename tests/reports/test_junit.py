@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.errors import ExitCode
-from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict
+from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict, link
 from chaoskit.reports import junit
 from chaoskit.reports.exit_code import exit_code
 
@@ -40,6 +40,17 @@ def test_one_case_per_arm(verdict: Callable[..., Verdict], result: Callable[...,
     assert failure.text is not None
     for fact in ("culprit: rank 1 killed", "outcome: hung", "where: train.py:31", "rerun: chaoskit run"):
         assert fact in failure.text
+
+
+def test_a_production_bound_is_said_to_be_extrapolated_and_a_link_is_a_culprit(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    one = verdict(culprits=(link("hostA", "hostB"),), production_bound_s=602.0, ended_by=("nic_check",))
+    (case,) = ET.fromstring(junit.render([result(one)])).iter("system-out")
+    assert case.text is not None
+    assert "culprit: link hostA–hostB killed" in case.text
+    assert "production bound: in production ~602 s (extrapolated, not measured)" in case.text
+    assert "ended by: nic_check" in case.text
 
 
 def test_the_elements_follow_the_status(

@@ -266,3 +266,18 @@ def test_a_reason_that_all_share_is_said_once(
     assert f"? a  inconclusive  [gloo]\n    reason: {why}\n    ? control" in text
     assert "? b  inconclusive  [gloo]\n    reason: the same as of a\n    ? control" in text
     assert text.count("rerun: again hardened") == 2
+
+
+def test_what_ended_a_job_stands_at_the_end_of_its_line(
+    verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged],
+    console: Make,
+    printed: Callable[[Console], str],
+) -> None:
+    one = verdict(
+        culprits=(Culprit("nic", "hostB docker0"),), kind=Kind.CONFIGURATION, ended_by=("nic_check",)
+    )
+    target = console(120)
+    print_summary(judged(result(one)), target)
+    assert "nic hostB docker0 configuration  ended by nic_check" in printed(target)

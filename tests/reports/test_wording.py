@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.model import Culprit, Verdict
+from chaoskit.model import Culprit, Kind, Verdict, link
 from chaoskit.reports.wording import (
     culprits_of,
     end_of,
+    ended_by_of,
     latency_of,
     origin_of,
     production_bound_of,
@@ -74,6 +75,23 @@ def test_culprits_that_cannot_be_separated_are_named_ambiguous(verdict: Callable
     assert culprits_of(verdict(culprits=two, ambiguous=True)) == "one of rank 0, rank 1 (ambiguous) killed"
     assert culprits_of(verdict()) == "rank 1 killed"
     assert culprits_of(verdict(culprits=(), kind=None)) == ""
+
+
+def test_hosts_interfaces_and_links_by_their_names(verdict: Callable[..., Verdict]) -> None:
+    def told(*culprits: Culprit, kind: Kind = Kind.UNREACHABLE) -> str:
+        return culprits_of(verdict(culprits=culprits, kind=kind))
+
+    assert told(Culprit("host", "hostB"), kind=Kind.KILLED) == "host hostB killed"
+    assert told(Culprit("nic", "hostB docker0")) == "nic hostB docker0 unreachable"
+    assert told(link("hostB", "hostA")) == "link hostA–hostB unreachable"
+    many = [link("hostA", f"host{n}") for n in "BCDEFG"]
+    assert told(*many).endswith("link hostA–hostE and 2 more unreachable")
+    assert safe(told(many[0]), ascii_only=True) == "link hostA-hostB unreachable"
+
+
+def test_what_ended_the_job(verdict: Callable[..., Verdict]) -> None:
+    assert ended_by_of(verdict()) == ""
+    assert ended_by_of(verdict(ended_by=("nic_check", "group_kill"))) == "ended by nic_check + group_kill"
 
 
 def test_latency_against_the_bound(verdict: Callable[..., Verdict]) -> None:

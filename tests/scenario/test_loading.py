@@ -175,11 +175,14 @@ def test_every_fault_s_example_is_a_scenario(tmp_path: Path) -> None:
     from chaoskit import faults
 
     for name in faults.REGISTRY.names():
-        doc = inspect.getdoc(faults.REGISTRY.get(name)) or ""
+        cls = faults.REGISTRY.get(name)
+        doc = inspect.getdoc(cls) or ""
+        hosts = 4 if getattr(cls, "needs_hosts", False) else 1
         example = textwrap.dedent(doc.split("Example:\n", 1)[1])
         file = tmp_path / f"{name}.yaml"
         file.write_text(
-            f"name: {name}\nsummary: x\nworkload: all-reduce-loop\n{example}\n"
+            f"name: {name}\nsummary: x\nworkload: all-reduce-loop\n"
+            f"topology: {{ranks: 4, hosts: {hosts}}}\n{example}\n"
             "arms:\n  control: {profile: torch-defaults, expect: {outcome: failed}}\n"
             "  hardened: {profile: strict, expect: {outcome: failed}}\n"
         )

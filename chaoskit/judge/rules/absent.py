@@ -21,10 +21,17 @@ def find(job: Job) -> Blame | None:
     if not wanted:
         return None
     roots = sorted(
-        {m.slot for slot, missing in waits.items() for m in missing if _is_root(m, stuck[slot], stuck, waits)}
+        {
+            m.slot
+            for slot, missing in waits.items()
+            for m in missing
+            if _is_root(m, stuck[slot], stuck, waits, len(job.hosts) > 1)
+        }
     )
     if not roots and (waiting := [s for s in sorted(wanted) if s in stuck and stuck[s].op in P2P]):
         return _unknown_peer(job, waiting, stuck)
+    if not roots and len(job.hosts) > 1 and not any(waits[s] for s in wanted if s in stuck):
+        return _undelivered(job, sorted(wanted), stuck)
     if not roots:
         return _circle(job, sorted(wanted), stuck)
     waiters = sorted(slot for slot, missing in waits.items() if any(m.slot in roots for m in missing))
@@ -34,19 +41,24 @@ def find(job: Job) -> Blame | None:
 
 
 def _is_root(
-    view: RankView, wanted_in: Entered, stuck: dict[int, Entered], waits: dict[int, list[RankView]]
+    view: RankView,
+    wanted_in: Entered,
+    stuck: dict[int, Entered],
+    waits: dict[int, list[RankView]],
+    between_hosts: bool,
 ) -> bool:
     """Is this rank, missing in ``wanted_in``, missing by its own doing?
 
     Not if it waits elsewhere for somebody (in a send or recv it is not recorded for whom), nor if it lost a
     peer in another operation that nobody was missing in. One that sits in the wanted operation came too late.
+    Between hosts such an operation may be held up by the network: half of a job goes on, half does not.
     """
     own = stuck.get(view.slot)
     if own is None:
         return True
     if waits[view.slot] or own.op in P2P:
         return False
-    return _reached(own, wanted_in) or not view.failed
+    return _reached(own, wanted_in) or not (view.failed or between_hosts)
 
 
 def _stuck_in(view: RankView) -> Entered | None:
@@ -114,6 +126,12 @@ def _unknown_peer(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blam
     said = "; ".join(f"rank {job.view(s).rank} in {stuck[s].op} #{stuck[s].nth}" for s in slots)
     reason = f"the others wait for ranks that wait for a peer themselves, which is not recorded: {said}"
     return Blame(kind=Kind.UNKNOWN, reason=reason, where=stuck[slots[0]].site)
+
+
+def _undelivered(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:
+    said = "; ".join(f"rank {job.view(s).rank} in {stuck[s].op} #{stuck[s].nth}" for s in slots if s in stuck)
+    reason = f"the others wait for ranks that are held up in an operation which nobody is missing in: {said}"
+    return Blame(kind=Kind.UNKNOWN, reason=reason, where=stuck[slots[0]].site if slots[0] in stuck else "")
 
 
 def _circle(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:

@@ -1,12 +1,14 @@
 """Ranks that disagree about the job: who they are, how many there are, where to meet.
 
-Evidence: what each process said of itself before it did anything (RANK, LOCAL_RANK, WORLD_SIZE),
-and errors that speak of an address, a port or an interface.
+Evidence: what each process said of itself before it did anything (RANK, LOCAL_RANK, WORLD_SIZE), which is
+asked first of all; and errors that speak of an address, a port or an interface, which a broken network may
+cause as well.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from chaoskit.judge.job import Job, RankView, names
 from chaoskit.model import Blame, Culprit, Kind
@@ -14,14 +16,19 @@ from chaoskit.model import Blame, Culprit, Kind
 
 def find(job: Job) -> Blame | None:
     """Return the rank whose identity or settings do not fit, if any."""
+    looks = (_duplicate, _world_size, _missing, _unset, _master, _loopback, _own_settings)
+    return _first(job, looks)
+
+
+def claimed(job: Job) -> Blame | None:
+    """Return the rank that found, or fell over, something wrong with its own settings."""
+    return _first(job, (_taken, _nobody_there, _address))
+
+
+def _first(job: Job, looks: tuple[Callable[[Job, list[RankView]], Blame | None], ...]) -> Blame | None:
     known = [v for v in job.ranks if v.identity is not None]
-    if not known:
-        return None
-    for look in (_duplicate, _world_size, _missing, _unset, _master, _own_settings, _address):
-        blame = look(job, known)
-        if blame is not None:
-            return blame
-    return None
+    found = (look(job, known) for look in looks) if known else ()
+    return next((blame for blame in found if blame is not None), None)
 
 
 def _blame(ranks: list[int], reason: str, where: str = "", ambiguous: bool = False) -> Blame:
@@ -94,17 +101,43 @@ def _master(job: Job, known: list[RankView]) -> Blame | None:
     )
 
 
+def _loopback(job: Job, known: list[RankView]) -> Blame | None:
+    """All ranks were told to meet on their own hosts, and there are several of these."""
+    told = {v.identity.master for v in known if v.identity}
+    address = next(iter(told)).rpartition(":")[0].strip("[]") if len(told) == 1 else ""
+    if len(job.hosts) < 2 or not (address in ("localhost", "::1") or address.startswith("127.")):
+        return None
+    if job.has_formed:
+        return None
+    hosts = len(job.hosts)
+    reason = f"MASTER_ADDR is {address} on each of {hosts} hosts: each looks for the store on itself"
+    return _blame([v.rank for v in known], reason)
+
+
 def _own_settings(job: Job, known: list[RankView]) -> Blame | None:
-    """Settings that a rank itself, or its census guard, saw to be wrong on it."""
-    odd = {v.rank: v.identity.problems[0] for v in known if v.identity and v.identity.problems}
-    if not odd:
-        odd = {
-            v.rank: v.fired.message for v in known if v.fired and v.fired.guard == "census" and v.fired.local
-        }
+    """Settings that a rank itself saw to be wrong on it."""
+    return _told_by({v.rank: v.identity.problems[0] for v in known if v.identity and v.identity.problems})
+
+
+def _taken(job: Job, known: list[RankView]) -> Blame | None:
+    """Settings that the census guard of a rank saw to be wrong on it."""
+    fired = {v.rank: v.fired for v in known if v.fired is not None}
+    return _told_by({rank: f.message for rank, f in fired.items() if f.guard == "census" and f.local})
+
+
+def _nobody_there(job: Job, known: list[RankView]) -> Blame | None:
+    """Rank 0, at whose address all meet, finds nothing there itself: it is the address that is wrong."""
+    told = {v.identity.master for v in known if v.identity}
+    fired = [v.fired for v in job.claiming(0) if v.fired is not None and v.fired.guard == "census"]
+    if len(told) != 1 or not fired or "nothing answers at MASTER_ADDR" not in fired[0].message:
+        return None
+    return _blame([v.rank for v in known], f"all ranks, rank 0 too: {fired[0].message[:200]}")
+
+
+def _told_by(odd: dict[int, str]) -> Blame | None:
     if not odd:
         return None
-    first = odd[min(odd)]
-    return _blame(list(odd), f"{names(list(odd))}: {first[:200]}")
+    return _blame(list(odd), f"{names(list(odd))}: {odd[min(odd)][:200]}")
 
 
 def _address(job: Job, known: list[RankView]) -> Blame | None:

@@ -30,7 +30,9 @@ GRACE_UNKNOWN_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Cause:
+class Cause:
+    """A rank ended or stopped by its own doing. ``weak``: victims may end like that too."""
+
     view: RankView
     t_s: float
     kind: Kind
@@ -42,11 +44,10 @@ def find(job: Job) -> Blame | None:
     """Return the rank (or ranks) whose own end came first."""
     if blame := _all_told(job) or _all_alike(job):
         return blame
-    causes = [c for c in (_cause(job, v) for v in job.ranks) if c is not None]
-    strong = [c for c in causes if not c.weak]
-    if strong:
-        first = min(strong, key=lambda c: c.t_s)
-        guilty = [c for c in strong if c.kind == first.kind and c.t_s - first.t_s <= TOGETHER_S]
+    causes = _causes(job)
+    if sure := [c for c in causes if not c.weak]:
+        first = min(sure, key=lambda c: c.t_s)
+        guilty = [c for c in sure if c.kind == first.kind and c.t_s - first.t_s <= TOGETHER_S]
     elif causes:
         first = min(causes, key=lambda c: c.t_s)
         guilty = [first]
@@ -55,6 +56,15 @@ def find(job: Job) -> Blame | None:
     ranks = [c.view.rank for c in guilty]
     culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
     return Blame(culprits, first.kind, f"{names(ranks)} {first.reason}", first.view.last_line)
+
+
+def strong(job: Job) -> list[Cause]:
+    """Return the ends and stops that no victim has, in order of time."""
+    return sorted((c for c in _causes(job) if not c.weak), key=lambda c: c.t_s)
+
+
+def _causes(job: Job) -> list[Cause]:
+    return [c for c in (_cause(job, v) for v in job.ranks) if c is not None]
 
 
 def _all_told(job: Job) -> Blame | None:
@@ -86,11 +96,11 @@ def _own_way(view: RankView) -> tuple[object, ...] | None:
     return (view.exit_code, done) if view.ended_itself and (view.exit_code or 0) > 0 else None
 
 
-def _cause(job: Job, view: RankView) -> _Cause | None:
+def _cause(job: Job, view: RankView) -> Cause | None:
     told = view.signalled
     if told is not None and job.told_from_outside(view):
         name = signal.Signals(told.signal).name
-        return _Cause(view, told.t_s, Kind.KILLED, f"was told to end by {name} from outside the job")
+        return Cause(view, told.t_s, Kind.KILLED, f"was told to end by {name} from outside the job")
     cause = _own_error(job, view) or _stop(view)
     if cause is None and not job.ended_by_launcher(view):
         cause = _own_end(job, view)
@@ -101,21 +111,21 @@ def _cause(job: Job, view: RankView) -> _Cause | None:
     return cause
 
 
-def _own_error(job: Job, view: RankView) -> _Cause | None:
+def _own_error(job: Job, view: RankView) -> Cause | None:
     raised = view.raised
     if _was_told_to_end(job, view) and not _was_stuck(job, view):
         assert view.fired is not None
-        return _Cause(view, view.fired.t_s, Kind.KILLED, "was told to end by SIGTERM")
+        return Cause(view, view.fired.t_s, Kind.KILLED, "was told to end by SIGTERM")
     if view.fired is not None and view.fired.guard == "oom_exit":
-        return _Cause(view, view.fired.t_s, Kind.OUT_OF_MEMORY, "ran out of memory")
+        return Cause(view, view.fired.t_s, Kind.OUT_OF_MEMORY, "ran out of memory")
     if raised is None or raised.category not in ("own", "out_of_memory"):
         return None
     text = " ".join(raised.message.split())[:160]
     if raised.category == "out_of_memory":
-        return _Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
+        return Cause(view, raised.t_s, Kind.OUT_OF_MEMORY, f"ran out of memory ({raised.type}: {text})")
     if raised.type == "SystemExit":
-        return _Cause(view, raised.t_s, Kind.EXITED, f"called sys.exit({text!r})")
-    return _Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
+        return Cause(view, raised.t_s, Kind.EXITED, f"called sys.exit({text!r})")
+    return Cause(view, raised.t_s, Kind.EXCEPTION, f"raised {raised.type}: {text}")
 
 
 def _was_told_to_end(job: Job, view: RankView) -> bool:
@@ -145,13 +155,13 @@ def _grace_s(view: RankView) -> float:
     return GRACE_UNKNOWN_S
 
 
-def _stop(view: RankView) -> _Cause | None:
+def _stop(view: RankView) -> Cause | None:
     if view.stopped is None:
         return None
-    return _Cause(view, view.stopped.t_s, Kind.FROZEN, f"was stopped{_place(view)}")
+    return Cause(view, view.stopped.t_s, Kind.FROZEN, f"was stopped{_place(view)}")
 
 
-def _own_end(job: Job, view: RankView) -> _Cause | None:
+def _own_end(job: Job, view: RankView) -> Cause | None:
     ended = view.ended
     if ended is None or not view.ended_itself or view.is_victim_by_error or view.fired is not None:
         return None
@@ -161,16 +171,16 @@ def _own_end(job: Job, view: RankView) -> _Cause | None:
     if code == 0:
         if view.finished is not None or all(v.exit_code == 0 for v in job.ranks):
             return None
-        return _Cause(view, ended.t_s, Kind.LEFT_EARLY, f"left early with exit 0{_place(view)}")
+        return Cause(view, ended.t_s, Kind.LEFT_EARLY, f"left early with exit 0{_place(view)}")
     if ended.oom_kill:
-        return _Cause(
+        return Cause(
             view, ended.t_s, Kind.OUT_OF_MEMORY, f"was killed by the kernel for memory{_place(view)}"
         )
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         weak = code == -signal.SIGABRT
-        return _Cause(view, ended.t_s, Kind.KILLED, f"was ended by {name}{_place(view)}", weak)
-    return _Cause(view, ended.t_s, Kind.EXITED, f"exited with {code}{_place(view)}", weak=True)
+        return Cause(view, ended.t_s, Kind.KILLED, f"was ended by {name}{_place(view)}", weak)
+    return Cause(view, ended.t_s, Kind.EXITED, f"exited with {code}{_place(view)}", weak=True)
 
 
 def _place(view: RankView) -> str:

@@ -1,0 +1,97 @@
+"""Hosts that vanished or stood still as a whole: what happened to all of a host's ranks happened to the host.
+
+With one rank on a host nothing tells its end from the host's, unless the host's link went down with it. A
+host that only holds the store has no ranks: of its end the guard tells that watches it.
+"""
+
+from __future__ import annotations
+
+from chaoskit.judge import reach
+from chaoskit.judge.job import Job, names
+from chaoskit.judge.rules import first_end
+from chaoskit.judge.rules.first_end import Cause
+from chaoskit.model import Blame, Culprit, Kind
+from chaoskit.network import STORE_HOST
+
+TOGETHER_S = 1.0
+"""Ranks of one host that ended within so much ended together: a death is reported late while its memory is
+torn down."""
+STORE_GUARD = "store_outside"
+LINK_S = 1.0
+"""A link that went down within so much of the ranks' end went down with them."""
+
+
+def find(job: Job) -> Blame | None:
+    """Return the hosts whose ranks were all ended, or all stopped, before anybody else had done anything."""
+    causes = first_end.strong(job) if len(job.hosts) > 1 else []
+    if not causes:
+        return None
+    first = causes[0]
+    near = [c for c in causes if c.t_s - first.t_s <= TOGETHER_S]
+    gone = [host for host in job.hosts if _all_gone(job, host, near, first)]
+    if first.view.host not in gone or len(gone) == len(job.hosts):
+        return None
+    link = _link(job, first)
+    also = f", when the link of its {link} went down" if link else ""
+    alone = len(gone) == 1 and len(job.on(gone[0])) == 1
+    together = "" if alone else ", and all of them together"
+    reason = f"{_every_rank(job, gone)} {first.reason}{together}{also}"
+    culprits = tuple(Culprit("host", host) for host in sorted(gone))
+    return Blame(culprits, first.kind, reason, first.view.last_line)
+
+
+def store(job: Job) -> Blame | None:
+    """Return the host of the store, where that is no rank's and its guard ended the ranks for its loss."""
+    told = [s for v in job.ranks for s in v.signals if s.guard == STORE_GUARD]
+    said = [(s.t_s, s.reason) for s in told]
+    said += [(v.fired.t_s, v.fired.message) for v in job.ranks if v.fired and v.fired.guard == STORE_GUARD]
+    if not said:
+        return None
+    first_s, why = min(said)
+    kind = _store_kind(why)
+    link = any(o.host == STORE_HOST and o.since_s <= first_s for o in reach.outages(job))
+    between = reach.is_reached(job, STORE_HOST) and any(
+        p.to == STORE_HOST and p.state != "open" for p in job.paths
+    )
+    if any(c.t_s < first_s for c in first_end.strong(job)) or (
+        kind is Kind.UNREACHABLE and (link or between)
+    ):
+        return None  # the ranks, or the network, were first
+    return Blame((Culprit("host", STORE_HOST),), kind, " ".join(why.split())[:300])
+
+
+def _store_kind(why: str) -> Kind:
+    if "stopped" in why or "frozen" in why:
+        return Kind.FROZEN
+    return Kind.KILLED if "ended" in why or "gone" in why else Kind.UNREACHABLE
+
+
+def _all_gone(job: Job, host: str, near: list[Cause], first: Cause) -> bool:
+    """Did all ranks of ``host`` end or stop in the way of the first, and is the host more than one rank?"""
+    alike = {c.view.slot for c in near if _way(c) == _way(first) is not None}
+    views = job.on(host)
+    if not views or any(v.slot not in alike for v in views):
+        return False
+    return len(views) > 1 or (first.kind is Kind.KILLED and _went_down(job, host, first.t_s) is not None)
+
+
+def _way(cause: Cause) -> tuple[Kind, int] | None:
+    """How it ended: by which signal, or that it was stopped; None for what a rank does by itself."""
+    if cause.kind is Kind.FROZEN:
+        return Kind.FROZEN, 0
+    code = cause.view.exit_code
+    return (Kind.KILLED, code) if cause.kind is Kind.KILLED and code is not None and code < 0 else None
+
+
+def _went_down(job: Job, host: str, t_s: float) -> str | None:
+    event = reach.went_down(job, host, t_s - LINK_S, t_s + LINK_S)
+    return None if event is None else event.nic
+
+
+def _link(job: Job, first: Cause) -> str:
+    return (_went_down(job, first.view.host, first.t_s) or "") if first.kind is Kind.KILLED else ""
+
+
+def _every_rank(job: Job, hosts: list[str]) -> str:
+    of = ", ".join(f"{host} ({names([v.rank for v in job.on(host)])})" for host in sorted(hosts))
+    return f"every rank of {of}"
