@@ -10,6 +10,7 @@ alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -24,6 +25,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from chaoskit.guards.early_store import Place
 from chaoskit.guards.nic_checking import Checking, Finding, Terms
+from chaoskit.hosts import namespaces
 from chaoskit.sidecar import processes
 
 REPEATS = 5
@@ -82,6 +84,7 @@ def _be(rank: int, ranks: int, port: int, pipes: tuple[int, int, int]) -> NoRetu
     """Be a rank: wait until all are there, check, say how long, and stay, as the job would go on."""
     processes.die_with_parent()
     ready, go, told = pipes
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # torch says of every client that it has no name
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     # The server exists before: it is part of any job, and not of the check.
     kept = (
@@ -104,6 +107,9 @@ def _be(rank: int, ranks: int, port: int, pipes: tuple[int, int, int]) -> NoRetu
 def main() -> None:
     sizes = [int(text) for text in sys.argv[1:]] or [8, 32, 64]
     torch.set_num_threads(1)
+    # As arms run: torch looks up a name for each connection to a store, and may wait 5 s for a name server.
+    with contextlib.suppress(OSError):
+        namespaces.own_network_namespace()
     heading("nic_check: all ranks there → all know that every pair can connect")
     kept = []
     for ranks in sizes:

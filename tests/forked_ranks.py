@@ -63,7 +63,7 @@ def make_plan(
     profile: Profile | None = None,
     gated: bool = True,
     env: dict[int, dict[str, str]] | None = None,
-    settings: dict[str, int | float] | None = None,
+    settings: dict[str, int | float | str] | None = None,
 ) -> Plan:
     """Return a plan for ``ranks`` gloo ranks on a free port; ``env`` adds variables by slot."""
     port = _free_port()

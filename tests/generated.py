@@ -90,6 +90,8 @@ def some_faults(draw: st.DrawFn, ranks: int) -> Fault:
         values.setdefault("factor", 0.5)
     if name == "environment":
         values.setdefault("unset", ("LOCAL_RANK",))
+    if name == "stale-rendezvous":
+        values["rank"] = "all"
     return cls(**values)
 
 

@@ -197,7 +197,7 @@ def _in_use_by_others(paths: list[str], ours: set[int]) -> set[str]:
         return set()
     used = set()
     for pid in set(psutil.pids()) - ours - {os.getpid()}:
-        used |= {path for path in paths if path.endswith(f"-{pid}")}  # what it has made and is about to use
+        used |= {path for path in paths if path.endswith(f"/chaoskit-probe-{pid}")}
         with contextlib.suppress(OSError):
             text = "\n".join([*_links(pid), Path(f"/proc/{pid}/maps").read_text()])
             text += Path(f"/proc/{pid}/cgroup").read_text()

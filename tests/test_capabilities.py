@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 def tried_anew() -> None:
     capabilities._tried.cache_clear()
     capabilities._trials.cache_clear()
+    capabilities._networks.cache_clear()
 
 
 def test_everything_is_told_with_what_changes_it() -> None:
@@ -96,6 +98,36 @@ def test_a_refused_trial_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     found = capabilities.find("ptrace")
     assert not found.available
     assert "could not be tried" in found.detail
+
+
+def test_virtual_hosts_need_pyroute2(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pyroute2" else find_spec(name)
+    )
+    for name in ("virtual-hosts", "link-rate", "packet-rules"):
+        found = capabilities.find(name)
+        assert (found.available, found.detail) == (False, "pyroute2 is not installed")
+        assert found.remedy == "pip install 'chaoskit[hosts]'"
+
+
+@pytest.mark.parametrize("file", ["import nonsense", "print('{')"])
+def test_a_trial_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
+    (tmp_path / "pyroute2.py").write_text(file)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = capabilities.find("virtual-hosts")
+    assert not found.available
+    assert "could not be tried" in found.detail
+    assert len(found.detail) < 200
+
+
+def test_the_network_s_features_are_found_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"virtual-hosts": "", "link-rate": "Operation not supported", "packet-rules": ""}
+    monkeypatch.setattr(capabilities, "_networks", lambda: said)
+    assert capabilities.find("virtual-hosts").available
+    slow = capabilities.find("link-rate")
+    assert (slow.available, slow.detail) == (False, "Operation not supported")
+    assert "CONFIG_NET_SCH_TBF" in slow.remedy or "container" in slow.remedy
 
 
 def test_gpus_that_are_hidden_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

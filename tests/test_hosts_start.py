@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from forked_ranks import run_arm
 from real_runs import Finished, Heard
 
 from chaoskit import capabilities, engine, history
@@ -24,7 +23,6 @@ from chaoskit.history import (
     LinkChanged,
     PathTested,
     Raised,
-    Reported,
 )
 from chaoskit.model import Culprit, Outcome, Result, Status
 from chaoskit.request import RunRequest
@@ -159,12 +157,6 @@ def test_a_rank_that_reads_what_an_earlier_job_has_left_is_refused(ended: Finish
     assert raised.slot == 1
     assert "Connection refused" in raised.message
     assert [e.slot for e in found.all(Entered)] == [1, 0], "the earlier job is not recorded"
-
-
-def test_without_one_the_ranks_meet_in_the_file() -> None:
-    run = run_arm(workload="all-reduce-loop", settings={"rendezvous": "file"})
-    assert set(run.exit_codes.values()) == {0}
-    assert len(run.of(Reported)) == 2
 
 
 def test_an_earlier_job_is_one_of_all_ranks() -> None:

@@ -13,13 +13,13 @@ def topology_in_words(topology: Topology) -> Iterator[str]:
     """Yield sentences: the hosts with their ranks, then their interfaces; none for a job on this machine."""
     if not topology.is_virtual:
         return
-    where = host_of_each_rank(topology.ranks, topology.hosts)
-    on_host = {
-        name: [rank for rank, host in enumerate(where) if host == name] for name in dict.fromkeys(where)
-    }
-    hosts = ", ".join(f"{name} ({_ranks(ranks)})" for name, ranks in on_host.items())
+    ranks_of: dict[str, list[int]] = {}
+    for rank, host in enumerate(host_of_each_rank(topology.ranks, topology.hosts)):
+        ranks_of.setdefault(host, []).append(rank)
+    hosts = ", ".join(f"{name} ({_ranks(ranks)})" for name, ranks in ranks_of.items())
     count = topology.hosts
-    yield f"{count} virtual {'host' if count == 1 else 'hosts'}, each with a network and a name of its own: {hosts}"
+    what = "host" if count == 1 else "hosts, each"
+    yield f"{count} virtual {what} with a network and a name of its own: {hosts}."
     for place, nic in enumerate(topology.nics or (Nic(),)):
         yield f"{nic.name}: {_nic(nic, place, count)}"
     if topology.own_name:

@@ -122,6 +122,8 @@ def memory_root() -> Path | None:
         except OSError:
             continue
         try:
+            if not (probe / "cgroup.procs").exists():
+                continue  # a plain folder, where no cgroup filesystem is mounted
             set_limit(probe, 64 << 20)
         except OSError:
             continue

@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from chaoskit import intercept
 from chaoskit.faults import _paths
 from chaoskit.faults.family import Moment, RankFault
 from chaoskit.model import SCRATCH, RankSet
@@ -61,7 +60,8 @@ class StaleRendezvous(RankFault):
 
 def _wait_for_all_to_be_gone(path: Path, here: Moment) -> None:
     """Wait for the processes beside the other ranks: one that still lived would take connections."""
-    marks = [path.with_name(f"{path.name}.gone{rank}") for rank in range(here.world_size)]
+    launcher = os.getppid()  # the same for all ranks, and for no other job
+    marks = [path.with_name(f"{path.name}.gone-{launcher}-{rank}") for rank in range(here.world_size)]
     marks[here.rank].touch()
     give_up = time.monotonic() + _EARLIER_S
     while not all(mark.exists() for mark in marks):
@@ -73,6 +73,8 @@ def _wait_for_all_to_be_gone(path: Path, here: Moment) -> None:
 def _be_of_an_earlier_job(path: Path, here: Moment) -> None:
     """Form a group as a script would, without anything that stands between the rank's script and torch."""
     try:
+        from chaoskit import intercept  # it loads torch, which a fault as a value does not need
+
         intercept.uninstall()
         import torch.distributed as dist
 

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
+from weakref import WeakValueDictionary
 
 from chaoskit.guards.context import number
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store, TCPStore
+
+
+_opened: WeakValueDictionary[tuple[str, int, bool], TCPStore] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,16 @@ def place_of(given: dict[str, Any]) -> Place:
 
 def open_store(host: str, port: int, within_s: float, *, serve: bool) -> TCPStore:
     """Open the store as torch's rendezvous does, but without waiting for the other ranks. Rank 0's server
-    is shared with the one that torch opens next on the same port (multi_tenant). Raises RuntimeError."""
+    is shared with the one that torch opens next on the same port (multi_tenant). Raises RuntimeError.
+
+    A client that another guard still holds is given out again: torch looks up a name for each new connection,
+    which takes seconds where a name server does not answer."""
     from torch._C._distributed_c10d import TCPStore
 
-    return TCPStore(
+    opened = _opened.get((host, port, serve))
+    if opened is not None:
+        return opened
+    store = _opened[host, port, serve] = TCPStore(
         host,
         port,
         None,
@@ -64,3 +74,4 @@ def open_store(host: str, port: int, within_s: float, *, serve: bool) -> TCPStor
         multi_tenant=serve,
         use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
     )
+    return store

@@ -6,6 +6,7 @@ order something, over a socket that keeps messages apart. It ends with the warde
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import selectors
@@ -54,8 +55,9 @@ def run(network: Network, wiring: Wiring) -> None:
     except Exception as error:  # noqa: BLE001 - the warden gives up the arm and tells
         wiring.warden.send(FAILED + (f"{error!r}\n{traceback.format_exc()}".encode())[-4000:])
         return
-    wiring.warden.send(READY)
-    switch.serve()
+    with contextlib.suppress(BrokenPipeError):  # the warden is gone, and nobody is left to tell anything
+        wiring.warden.send(READY)
+        switch.serve()
 
 
 class _Switch:
@@ -64,6 +66,7 @@ class _Switch:
         self._fabric = Fabric(network, wiring.networks)
         self._links = _Links(self._fabric)
         self._fabric.build()
+        self._links.begin()
         self._orders = Orders(self._fabric, dict(wiring.files), self._say_lost)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._warden, selectors.EVENT_READ)
@@ -79,10 +82,7 @@ class _Switch:
                 if key.fileobj is self._warden:
                     if not self._hear_warden():
                         return
-                elif key.fileobj is self._links.socket:
-                    self._links.read()
-                else:
-                    assert isinstance(key.fileobj, socket.socket)
+                elif isinstance(key.fileobj, socket.socket) and key.fileobj is not self._links.socket:
                     self._hear_rank(key.fileobj)
 
     def _do_what_is_due(self) -> float:
@@ -140,11 +140,24 @@ class _Links:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _TO_READ_BYTES)
         self.socket.bind((0, _LINK_GROUP))
         self._marshal = MarshalRtnl()
-        self._told: dict[Port, bool] = {}
-        self._now: dict[Port, bool] = {}
+        self._up: dict[Port, bool] = {}
+        self._untold: list[LinkChanged] = []
 
-    def read(self) -> None:
-        """Take in what the kernel has said since the last time."""
+    def begin(self) -> None:
+        """All has been built: what came before that is no change, except that ports are down."""
+        self._read()
+        self._untold.clear()
+        for port, up in self._up.items():
+            if not up:
+                self._note(port, up)
+
+    def changed(self) -> list[LinkChanged]:
+        """Return the changes that were not told yet, each of them, however short one lasted."""
+        self._read()
+        told, self._untold = self._untold, []
+        return told
+
+    def _read(self) -> None:
         by_index = {index: port for port, index in self._fabric.ports.items()}
         while True:
             try:
@@ -152,18 +165,18 @@ class _Links:
             except BlockingIOError:
                 return
             except OSError:  # it had more to say than we had room for: ask for what has become of it
-                self._now = self._fabric.running()
+                self._see(self._fabric.running())
                 continue
             for message in self._marshal.parse(data):
                 port = by_index.get(message.get("index", -1))
                 if port is not None and message.get("event") == "RTM_NEWLINK":
-                    self._now[port] = bool(message["flags"] & RUNNING)
+                    self._see({port: bool(message["flags"] & RUNNING)})
 
-    def changed(self) -> list[LinkChanged]:
-        """Return the changes that were not told yet; at first, the ports that are down."""
-        self.read()
-        now = time.monotonic()
-        before = {port: self._told.get(port, True) for port in self._now}
-        found = [LinkChanged(now, -1, *port, up) for port, up in self._now.items() if before[port] != up]
-        self._told = dict(self._now)
-        return found
+    def _see(self, states: dict[Port, bool]) -> None:
+        for port, up in states.items():
+            if self._up.get(port, True) != up:
+                self._note(port, up)
+            self._up[port] = up
+
+    def _note(self, port: Port, up: bool) -> None:
+        self._untold.append(LinkChanged(time.monotonic(), -1, *port, up))

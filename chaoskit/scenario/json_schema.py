@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 from chaoskit import faults, guards, workloads
@@ -42,7 +43,7 @@ def scenario_schema() -> Schema:
         "additionalProperties": {"anyOf": [known, {"type": "array", "items": known}]},
     }
     properties["arms"] |= {"required": ["control", "hardened"]}
-    return {"$schema": DIALECT, **schema, "title": "chaoskit scenario"}
+    return {"$schema": DIALECT, **_finite(schema), "title": "chaoskit scenario"}
 
 
 def profile_schema() -> Schema:
@@ -54,7 +55,19 @@ def profile_schema() -> Schema:
         "additionalProperties": False,
         "properties": {name: {"anyOf": [settings, {"type": "null"}]} for name, settings in members.items()},
     }
-    return {"$schema": DIALECT, **schema, "title": "chaoskit profile"}
+    return {"$schema": DIALECT, **_finite(schema), "title": "chaoskit profile"}
+
+
+def _finite(schema: Any) -> Any:
+    """Return ``schema`` without the defaults that JSON has no number for (never: infinity)."""
+    if isinstance(schema, list):
+        return [_finite(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: _finite(value) for key, value in schema.items()}
+    if isinstance(default := kept.get("default"), float) and not math.isfinite(default):
+        del kept["default"]
+    return kept
 
 
 def _known_class(cls: type[Any] | None) -> type[Any]:

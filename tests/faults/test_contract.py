@@ -40,10 +40,12 @@ arms:
   hardened: {profile: strict, expect: {outcome: failed, within: 2s}}
 """
 NAMES = [
-    "cast", "clock", "disk-full", "end-of-data", "environment", "extra", "hold-gil", "kill", "leave",
-    "leftover", "loader-worker-killed", "loader-worker-stuck", "memory-cgroup", "memory-limit", "nan", "oom",
-    "open-files", "port-taken", "preempt", "raise", "reshape", "second-thread", "shm-full", "sigterm",
-    "skip", "slow", "slow-filesystem", "stall", "stop", "swap",
+    "cast", "clock", "disk-full", "end-of-data", "environment", "extra", "hold-gil", "host-crash",
+    "host-freeze", "kill", "leave", "leftover", "link-down", "link-jitter", "link-slow",
+    "loader-worker-killed", "loader-worker-stuck", "memory-cgroup", "memory-limit", "name-late", "nan",
+    "one-way-loss", "only-port", "oom", "open-files", "partition", "port-taken", "preempt", "raise",
+    "reshape", "second-thread", "shm-full", "sigterm", "skip", "slow", "slow-filesystem",
+    "stale-rendezvous", "stall", "stop", "swap",
 ]  # fmt: skip
 
 
@@ -73,7 +75,8 @@ def test_the_example_of_each_is_true(name: str) -> None:
     cls = REGISTRY.get(name)
     assert cls is not None
     example = textwrap.dedent((cls.__doc__ or "").partition("Example:\n")[2]).strip()
-    text = f"{HEAD}{example}\n{ARMS}"
+    hosts = "topology: {hosts: 4}\n" if cls.needs_hosts or cls.host_wide else ""
+    text = f"{HEAD}{hosts}{example}\n{ARMS}"
     (injection,) = parse(text).injections
     assert type(injection.fault) is cls
     assert injection.when.kind in cls.triggers

@@ -179,3 +179,13 @@ def test_a_slow_file_system_only_delays(tmp_path: Path) -> None:
 def test_files_elsewhere_are_as_fast_as_ever(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     assert completed(save(SlowFilesystem((0,), str(tmp_path / "elsewhere"), 5.0), tmp_path / "scratch"))
+
+
+def test_a_plain_folder_is_no_memory_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no cgroup filesystem is mounted, a limit can be written into a file, and limits nothing."""
+    from chaoskit.faults import memory_cgroup
+
+    monkeypatch.setattr(memory_cgroup, "_V1", tmp_path)
+    monkeypatch.setattr(memory_cgroup, "_own_v2", lambda: tmp_path)
+    assert memory_cgroup.memory_root() is None
+    assert list(tmp_path.iterdir()) == []

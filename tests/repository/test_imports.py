@@ -8,7 +8,9 @@ import sys
 import pytest
 
 # chaoskit.model makes some 25 dataclasses: a third of the time that starting may take.
-HEAVY = ("torch", "numpy", "pydantic", "rich", "ruamel", "multiprocess", "jinja2", "chaoskit.model")
+HEAVY = (
+    "torch", "numpy", "pydantic", "rich", "ruamel", "multiprocess", "jinja2", "pyroute2", "chaoskit.model",
+)  # fmt: skip
 
 # Blocks every distribution but torch and what torch itself requires.
 TORCH_ALONE = """

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaoskit.errors import InvalidInput
 from chaoskit.faults.host_crash import HostCrash
+from chaoskit.faults.kill import Kill
 from chaoskit.faults.partition import Partition
 from chaoskit.model import Arm, Expectation, Injection, Outcome, Scenario, Topology, Trigger, Workload
 from chaoskit.network import Nic, plan_network
@@ -41,8 +42,9 @@ def problems(topology: str, faults: str = KILL) -> list[str]:
 
 def test_everything_that_can_be_said() -> None:
     found = read(
-        "{ranks: 4, hosts: 2, own_name: 127.0.1.1, nics: {eth0: {subnet: 10.1.0.0/24, rate: 1gbit, port: down, "
-        "on: [hostB]}, eth1: {}, docker0: {same_address: 172.17.0.1/16}}}"
+        "{ranks: 4, hosts: 2, own_name: 127.0.1.1, nics: {"
+        "eth0: {subnet: 10.1.0.0/24, rate: 1gbit, port: down, on: [hostB]}, eth1: {}, "
+        "docker0: {same_address: 172.17.0.1/16}}}"
     )
     assert found == Topology(4, "gloo", 2, (
         Nic("eth0", "10.1.0.0/24", 1e9, "", "down", ("hostB",)),
@@ -65,12 +67,7 @@ def test_a_single_host_may_be_virtual_too(topology: str) -> None:
 @given(st.integers(1, 6).flatmap(generated.topologies))
 def test_what_is_written_is_read_back_and_can_be_planned(topology: Topology) -> None:
     assert not list(topology_findings(topology))
-    scenario = Scenario(
-        "x", "x", "custom", Workload("all-reduce-loop"), topology, (), healthy=True,
-        arms=tuple(Arm(n, "torch-defaults", Expectation((("gloo", Outcome.COMPLETED), ("nccl", Outcome.COMPLETED))))
-                   for n in ("control", "hardened")),
-    )  # fmt: skip
-    assert parse(dump(scenario)).topology == topology
+    assert parse(dump(scenario(topology, Kill((0,))))).topology == topology
     network = plan_network(topology.hosts, topology.nics, topology.own_name, topology.hosts > 1)
     assert all(h.address for h in network.hosts)
 
@@ -89,63 +86,73 @@ def test_a_rate_is_read_back_as_it_was(bps: float) -> None:
         ("{hosts: 201, ranks: 300}", "topology.hosts must be from 1 to 200"),
         ("{hosts: two}", "topology.hosts must be a whole number"),
         ("{hosts: 2, nick: {}}", "unknown key `nick` \\(did you mean nics"),
-        ("{hosts: 2, nics: []}", "topology.nics must be a mapping"),
-        ("{hosts: 2, nics: {eth0: 5}}", "topology.nics.eth0 must be a mapping"),
-        ("{hosts: 2, nics: {eth0: {speed: 1}}}", "topology.nics.eth0: unknown key `speed`"),
-        ("{hosts: 2, nics: {lo: {}}}", "lo is there on every host"),
-        ("{hosts: 2, nics: {abcdefghijklmnop: {}}}", "has 16 bytes; Linux takes 1 to 15"),
-        ("{hosts: 2, nics: {ääääääää: {}}}", "has 16 bytes"),
-        ('{hosts: 2, nics: {"": {}}}', "has 0 bytes"),
-        ("{hosts: 2, nics: {a/b: {}}}", "does not take"),
-        ('{hosts: 2, nics: {"a b": {}}}', "does not take"),
-        ('{hosts: 2, nics: {"a:b": {}}}', "does not take"),
-        ('{hosts: 2, nics: {"eth%d": {}}}', "does not take"),
-        ('{hosts: 2, nics: {".": {}}}', "takes no interface that is called \\."),
-        ("{hosts: 2, nics: {all: {}}}", "takes no interface that is called all"),
-        ('{hosts: 2, nics: {"^eth": {}}}', "means something else in GLOO_SOCKET_IFNAME"),
-        ('{hosts: 2, nics: {"a,b": {}}}', "means something else"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.5/24}}}", "has host bits set \\(write 10.1.0.0/24\\)"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.0}}}", "no prefix length.*write 10.1.0.0/24"),
-        ("{hosts: 2, nics: {eth0: {subnet: 'fd00::'}}}", "no prefix length.*write fd00::/64"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.0/64}}}", "must be a network"),
-        ("{hosts: 2, nics: {eth0: {subnet: nowhere}}}", "must be a network"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.0/30}}}", "2 usable addresses, too few for 2 hosts and one for"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.0/31}}}", "0 usable addresses"),
-        ("{hosts: 2, nics: {eth0: {subnet: 10.1.0.0/30}}}", "write 10.1.0.0/29"),
-        ("{hosts: 2, nics: {eth0: {subnet: 'fd00::/127'}}}", "1 usable addresses"),
-        ("{hosts: 2, nics: {eth0: {subnet: 127.1.0.0/16}}}", "holds the loopback addresses"),
-        ("{hosts: 2, nics: {eth0: {subnet: 0.0.0.0/0}}}", "holds the loopback addresses"),
-        ("{hosts: 2, nics: {eth0: {subnet: 239.0.0.0/16}}}", "holds multicast addresses"),
-        ("{hosts: 2, nics: {eth0: {subnet: 'fe80::/64'}}}", "holds addresses that every link has"),
-        ("{hosts: 2, nics: {a: {subnet: 10.1.0.0/16}, b: {subnet: 10.1.9.0/24}}}", "b.subnet: 10.1.9.0/24 overlaps"),
-        ("{hosts: 2, nics: {a: {subnet: 10.77.1.0/24}, b: {}}}", "b.subnet: 10.77.1.0/24 overlaps"),
-        ("{hosts: 2, nics: {a: {subnet: 172.17.0.0/24}, b: {same_address: 172.17.0.1/16}}}", "b.same_address: .*overlaps"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 1.2.3.4/24}, c: {same_address: 1.2.3.4/24}}}", "overlaps"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 172.17.0.1}}}", "no prefix length.*write 172.17.0.1/16"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: docker}}}", "must be an address with its prefix"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 127.0.0.1/8}}}", "holds the loopback addresses"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 1.2.3.4/24, subnet: 10.1.0.0/24}}}", "`subnet` has no meaning"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 1.2.3.4/24, rate: 1gbit}}}", "`rate` has no meaning"),
-        ("{hosts: 2, nics: {a: {}, b: {same_address: 1.2.3.4/24, port: down}}}", "`port` has no meaning"),
-        ("{hosts: 2, nics: {docker0: {same_address: 1.2.3.4/24}}}", "hostA, hostB have no interface in a switch"),
-        ("{hosts: 2, nics: {eth0: {on: [hostA]}}}", "hostB has no interface in a switch"),
-        ("{hosts: 2, nics: {eth0: {}, eth1: {on: [hostC]}}}", "eth1.on: there is no host 'hostC' \\(did you mean"),
-        ("{hosts: 2, nics: {eth0: {on: []}}}", "names no host"),
-        ("{hosts: 2, nics: {eth0: {}, eth1: {on: [hostA, hostA]}}}", "names a host twice"),
-        ("{hosts: 2, nics: {eth0: {rate: 0mbit}}}", "rate must be between"),
-        ("{hosts: 2, nics: {eth0: {rate: -1mbit}}}", "rate must be a rate"),
-        ("{hosts: 2, nics: {eth0: {rate: 1000}}}", "rate must be a rate"),
-        ("{hosts: 2, nics: {eth0: {rate: fast}}}", "rate must be a rate.*write 8kbit"),
-        ("{hosts: 2, nics: {eth0: {rate: 1e9bit}}}", "rate must be a rate"),
-        ("{hosts: 2, nics: {eth0: {port: half}}}", "port must be one of up, down"),
         ("{hosts: 2, own_name: eth1}", "'eth1' is no interface and no address \\(did you mean eth0"),
         ("{hosts: 2, own_name: lo}", "write 127.0.0.1"),
         ("{hosts: 2, own_name: 127.0.0.1/8}", "is no interface and no address"),
         ("{hosts: 2, own_name: b, nics: {a: {}, b: {on: [hostA]}}}", "b is not on hostB"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_with_its_line(topology: str, said: str) -> None:
     found = problems(topology)
+    assert any(re.search(said, text) for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("nics", "said"),
+    [
+        ("[]", "topology.nics must be a mapping"),
+        ("{eth0: 5}", "topology.nics.eth0 must be a mapping"),
+        ("{eth0: {speed: 1}}", "topology.nics.eth0: unknown key `speed`"),
+        ("{lo: {}}", "lo is there on every host"),
+        ("{abcdefghijklmnop: {}}", "has 16 bytes; Linux takes 1 to 15"),
+        ("{ääääääää: {}}", "has 16 bytes"),
+        ('{"": {}}', "has 0 bytes"),
+        ("{a/b: {}}", "does not take"),
+        ('{"a b": {}}', "does not take"),
+        ('{"a:b": {}}', "does not take"),
+        ('{"eth%d": {}}', "does not take"),
+        ('{".": {}}', "takes no interface that is called \\."),
+        ("{all: {}}", "takes no interface that is called all"),
+        ('{"^eth": {}}', "means something else in GLOO_SOCKET_IFNAME"),
+        ('{"a,b": {}}', "means something else"),
+        ("{eth0: {subnet: 10.1.0.5/24}}", "has host bits set \\(write 10.1.0.0/24\\)"),
+        ("{eth0: {subnet: 10.1.0.0}}", "no prefix length.*write 10.1.0.0/24"),
+        ("{eth0: {subnet: 'fd00::'}}", "no prefix length.*write fd00::/64"),
+        ("{eth0: {subnet: 10.1.0.0/64}}", "must be a network"),
+        ("{eth0: {subnet: nowhere}}", "must be a network"),
+        ("{eth0: {subnet: 10.1.0.0/30}}", "2 usable addresses, too few for 2 hosts and one for"),
+        ("{eth0: {subnet: 10.1.0.0/31}}", "0 usable addresses"),
+        ("{eth0: {subnet: 10.1.0.0/30}}", "write 10.1.0.0/29"),
+        ("{eth0: {subnet: 'fd00::/127'}}", "1 usable addresses"),
+        ("{eth0: {subnet: 127.1.0.0/16}}", "holds the loopback addresses"),
+        ("{eth0: {subnet: 0.0.0.0/0}}", "holds the loopback addresses"),
+        ("{eth0: {subnet: 239.0.0.0/16}}", "holds multicast addresses"),
+        ("{eth0: {subnet: 'fe80::/64'}}", "holds addresses that every link has"),
+        ("{a: {subnet: 10.1.0.0/16}, b: {subnet: 10.1.9.0/24}}", "b.subnet: 10.1.9.0/24 overlaps"),
+        ("{a: {subnet: 10.77.1.0/24}, b: {}}", "b.subnet: 10.77.1.0/24 overlaps"),
+        ("{a: {subnet: 172.17.0.0/24}, b: {same_address: 172.17.0.1/16}}", "b.same_address: .*overlaps"),
+        ("{a: {}, b: {same_address: 1.2.3.4/24}, c: {same_address: 1.2.3.4/24}}", "overlaps"),
+        ("{a: {}, b: {same_address: 172.17.0.1}}", "no prefix length.*write 172.17.0.1/16"),
+        ("{a: {}, b: {same_address: docker}}", "must be an address with its prefix"),
+        ("{a: {}, b: {same_address: 127.0.0.1/8}}", "holds the loopback addresses"),
+        ("{a: {}, b: {same_address: 1.2.3.4/24, subnet: 10.1.0.0/24}}", "`subnet` has no meaning"),
+        ("{a: {}, b: {same_address: 1.2.3.4/24, rate: 1gbit}}", "`rate` has no meaning"),
+        ("{a: {}, b: {same_address: 1.2.3.4/24, port: down}}", "`port` has no meaning"),
+        ("{docker0: {same_address: 1.2.3.4/24}}", "hostA, hostB have no interface in a switch"),
+        ("{eth0: {on: [hostA]}}", "hostB has no interface in a switch"),
+        ("{eth0: {}, eth1: {on: [hostC]}}", "eth1.on: there is no host 'hostC' \\(did you mean"),
+        ("{eth0: {on: []}}", "names no host"),
+        ("{eth0: {}, eth1: {on: [hostA, hostA]}}", "names a host twice"),
+        ("{eth0: {rate: 0mbit}}", "rate must be between"),
+        ("{eth0: {rate: -1mbit}}", "rate must be a rate"),
+        ("{eth0: {rate: 1000}}", "rate must be a rate"),
+        ("{eth0: {rate: fast}}", "rate must be a rate.*write 8kbit"),
+        ("{eth0: {rate: 1e9bit}}", "rate must be a rate"),
+        ("{eth0: {port: half}}", "port must be one of up, down"),
+    ],
+)
+def test_what_is_wrong_with_interfaces_is_said_with_its_line(nics: str, said: str) -> None:
+    found = problems(f"{{hosts: 2, nics: {nics}}}")
     assert any(re.search(said, text) for text in found), found
 
 

@@ -12,7 +12,7 @@ import pytest
 from forked_ranks import make_plan, run_arm
 
 from chaoskit import workloads
-from chaoskit.history import Entered, PhaseDeclared, Reported, Stepped
+from chaoskit.history import Entered, OpFailed, PhaseDeclared, Raised, Reported, Stepped
 from chaoskit.workloads._digest import fold, share, total
 
 NAMES = [
@@ -66,6 +66,22 @@ def test_every_rank_reports_the_known_result(name: str, ranks: int) -> None:
     assert set(run.exit_codes.values()) == {0}
     assert {e.slot: e.value for e in run.of(Reported)} == dict.fromkeys(range(ranks), plan.expected_result)
     assert [e.step for e in run.of(Stepped, 0)] == list(range(1, 21))
+
+
+@pytest.mark.timeout(60)
+def test_the_ranks_can_meet_in_a_file() -> None:
+    run = run_arm(workload="all-reduce-loop", settings={"rendezvous": "file"}, env={1: {"MASTER_PORT": "1"}})
+    assert set(run.exit_codes.values()) == {0}
+    assert len(run.of(Reported)) == 2
+
+
+@pytest.mark.timeout(60)
+def test_a_rank_that_cannot_form_the_group_lingers() -> None:
+    no_such = {1: {"GLOO_SOCKET_IFNAME": "nope0"}}
+    run = run_arm(workload="all-reduce-loop", settings={"lingers_s": 1.5}, env=no_such, deadline_s=10)
+    (failed,) = run.of(OpFailed, 1)
+    (raised,) = run.of(Raised, 1)
+    assert raised.t_s - failed.t_s > 1.4
 
 
 @pytest.mark.timeout(60)
