@@ -16,8 +16,8 @@ from chaoskit.network import Order
 @dataclass(frozen=True, slots=True)
 class LinkJitter(RankFault):
     """From then on what is sent to and from the rank's host is lost for `hold`, then gets through for about
-    `every`, and so on: bursts of loss, which TCP repairs by sending again after 0.2 s or more. The link stays up, and a healthy job gets
-    slower by fits and starts.
+    `every`, and so on: bursts of loss, which TCP repairs by sending again after 0.2 s or more. The link stays
+    up, and a healthy job gets slower by fits and starts.
 
     Needs virtual hosts (`topology: {hosts: 2}`).
 
