@@ -26,6 +26,7 @@ def test_hosts_have_letters_for_names() -> None:
     assert len(set(names)) == 200
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_ranks_are_in_blocks_of_almost_the_same_size(hosts: int, more: int) -> None:
     found = host_of_each_rank(hosts + more, hosts)
@@ -76,7 +77,7 @@ def test_the_host_of_the_store_is_in_every_switch(subnet: str, address: str) -> 
     assert (address.partition("/")[0], "store") in store.names
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(st.integers(1, 200), st.booleans())
 def test_no_address_is_given_twice(hosts: int, store: bool) -> None:
     network = plan_network(hosts, (Nic("a"), Nic("b", "fd00::/120")), "", store)

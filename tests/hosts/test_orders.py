@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import virtual_hosts
 from virtual_hosts import LIMIT_S, SILENT_S, arm, connection, connects, gone, hears, state_of
 
 from chaoskit.launchers import kernel
@@ -21,10 +22,20 @@ Inside = Callable[[Callable[[], None]], None]
 IPV6 = (Nic("eth0", "fd00:77::/64"),)
 
 
-@pytest.fixture(params=[(), IPV6], ids=["IPv4", "IPv6"])
-def nics(request: pytest.FixtureRequest) -> tuple[Nic, ...]:
-    found: tuple[Nic, ...] = request.param
-    return found
+Where = tuple[Inside, tuple[Nic, ...]]
+BOTH = [
+    pytest.param((False, ()), id="as we are, IPv4"),
+    pytest.param((True, IPV6), id="user namespace, IPv6"),
+    pytest.param((False, IPV6), id="as we are, IPv6", marks=pytest.mark.nightly),
+    pytest.param((True, ()), id="user namespace, IPv4", marks=pytest.mark.nightly),
+]
+
+
+@pytest.fixture(params=BOTH)
+def where(need_hosts: None, request: pytest.FixtureRequest) -> Where:
+    """What runs a body in a child, with which rights, and the interfaces for it."""
+    user_namespace, nics = request.param
+    return (lambda body: virtual_hosts.in_child(body, user_namespace=user_namespace)), nics
 
 
 def until(wanted: Callable[[], bool]) -> bool:
@@ -124,9 +135,9 @@ def test_a_rate_is_undone_and_the_declared_one_is_back(inside: Inside, tmp_path:
     inside(body)
 
 
-def test_a_partition_is_silent_and_every_link_stays_up(
-    inside_both: Inside, tmp_path: Path, nics: tuple[Nic, ...]
-) -> None:
+def test_a_partition_is_silent_and_every_link_stays_up(where: Where, tmp_path: Path) -> None:
+    inside, nics = where
+
     def body() -> None:
         with arm(tmp_path, 4, nics) as made:
             assert made.order("partition", hosts=("hostC", "hostD"), for_s=2.5) == ""
@@ -140,7 +151,7 @@ def test_a_partition_is_silent_and_every_link_stays_up(
             assert until(lambda: all(e.state == "open" for e in made.test().values()))
             assert made.links() == []
 
-    inside_both(body)
+    inside(body)
 
 
 def test_two_partitions_at_a_time(inside: Inside, tmp_path: Path) -> None:
@@ -155,7 +166,9 @@ def test_two_partitions_at_a_time(inside: Inside, tmp_path: Path) -> None:
     inside(body)
 
 
-def test_one_way_is_one_way(inside_both: Inside, tmp_path: Path, nics: tuple[Nic, ...]) -> None:
+def test_one_way_is_one_way(where: Where, tmp_path: Path) -> None:
+    inside, nics = where
+
     def body() -> None:
         with arm(tmp_path, 3, nics) as made, connection(made, "hostB", "hostC") as (sender, receiver):
             for one, other in (("hostB", "hostC"), ("hostC", "hostB")):
@@ -177,10 +190,12 @@ def test_one_way_is_one_way(inside_both: Inside, tmp_path: Path, nics: tuple[Nic
             assert receiver.recv(1) == b"x"
             assert made.links() == []
 
-    inside_both(body)
+    inside(body)
 
 
-def test_only_a_port_is_let_through(inside_both: Inside, tmp_path: Path, nics: tuple[Nic, ...]) -> None:
+def test_only_a_port_is_let_through(where: Where, tmp_path: Path) -> None:
+    inside, nics = where
+
     def body() -> None:
         with arm(tmp_path, 2, nics) as made, connection(made, "hostA", "hostB") as (sender, receiver):
             assert made.order("only-port", port=6000, for_s=3.0) == ""
@@ -202,7 +217,7 @@ def test_only_a_port_is_let_through(inside_both: Inside, tmp_path: Path, nics: t
             assert receiver.recv(1) == b"x"
             assert connects(made, "hostA", "hostB", 6001)
 
-    inside_both(body)
+    inside(body)
 
 
 def test_two_ports_may_be_let_through(inside: Inside, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_eight_hosts_are_tested_in_all_pairs(inside: Inside, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosts", [32, 100])
+@pytest.mark.parametrize("hosts", [32, pytest.param(100, marks=pytest.mark.nightly)])
 def test_many_hosts_reach_one_another(inside: Inside, tmp_path: Path, hosts: int) -> None:
     """100 of them have more neighbours than the kernel's table takes of those that are asked for."""
 

@@ -42,6 +42,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@pytest.mark.nightly
 def test_a_user_without_privileges_has_virtual_hosts_too(tmp_path: Path) -> None:
     for name in ("user-namespaces", "virtual-hosts"):
         found = capabilities.find(name)
