@@ -24,15 +24,10 @@ from chaoskit import codec, history
 from chaoskit.events import LinkChanged, Malfunction, PathTested
 from chaoskit.hosts import paths
 from chaoskit.hosts.fabric import RUNNING, Fabric, Port
+from chaoskit.hosts.messages import FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
 from chaoskit.hosts.orders import Orders, Refused
 from chaoskit.network import Network, Order
 
-READY: Final = b"ready"
-FAILED: Final = b"failed "
-LOST: Final = b"lost "
-TEST: Final = b"test"
-TESTED: Final = b"tested"
-MESSAGE_BYTES: Final = 65536
 _LINK_GROUP: Final = 1
 _TO_READ_BYTES: Final = 1 << 20
 

@@ -20,6 +20,7 @@ from chaoskit import history
 from chaoskit.guards.group_kill import ended_how
 from chaoskit.history import Event, Malfunction
 from chaoskit.hosts import namespaces
+from chaoskit.hosts.messages import FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
 from chaoskit.hosts.namespaces import Doorway
 from chaoskit.launchers import kernel, rank_process, sweep
 from chaoskit.model import Plan
@@ -30,7 +31,6 @@ _READY_LIMIT_S: Final = 30.0
 _TEST_LIMIT_S: Final = 3.0
 TESTS_MAX: Final = 2
 """At the first failure, and before everything is ended."""
-_MESSAGE_BYTES: Final = 65536
 
 
 class Services:
@@ -73,7 +73,7 @@ class Services:
         self._host_of = {rank.slot: rank.host for rank in plan.ranks}
         self._make_hosts(network)
         self._start_switch(network, [rank.slot for rank in plan.ranks])
-        if plan.network is not None and plan.serves_store:
+        if plan.serves_store:
             self._start_store(network, plan.master_port)
 
     def _make_hosts(self, network: Network) -> None:
@@ -105,8 +105,8 @@ class Services:
         for end in (theirs, *ends):
             end.close()
         said = _first_word(ours)
-        if said != switch.READY:
-            why = said.removeprefix(switch.FAILED).decode(errors="replace") or "it ended without a word"
+        if said != READY:
+            why = said.removeprefix(FAILED).decode(errors="replace") or "it ended without a word"
             raise RuntimeError(f"the network of the virtual hosts could not be built: {why}")
         self.switch = ours
 
@@ -119,7 +119,7 @@ class Services:
         def serve() -> None:
             door.enter()
             kernel.resolve_from_hosts_file_only()  # c10d's log lines ask for the names of clients
-            store_outside.serve(port, lambda _: theirs.send(b"ready"))
+            store_outside.serve(port, lambda _: theirs.send(READY))
 
         self._fork(STORE, {theirs.fileno(), door.network}, serve)
         theirs.close()
@@ -217,7 +217,7 @@ class Services:
             return
         self._tests += 1
         try:
-            self.switch.send(b"test")
+            self.switch.send(TEST)
         except OSError:
             return
         self._tested_until = time.monotonic() + _TEST_LIMIT_S
@@ -233,13 +233,13 @@ class Services:
         """Take in all that the switch has said: what it tells comes before what it does to processes."""
         while self.switch is not None and kernel.readable_within(self.switch.fileno(), 0.0):
             try:
-                said = self.switch.recv(_MESSAGE_BYTES)
+                said = self.switch.recv(MESSAGE_BYTES)
             except ConnectionResetError:  # it was ended with a request unread
                 said = b""
-            if said == b"tested":
+            if said == TESTED:
                 self._tested_until = 0.0
-            elif said.startswith(b"lost "):
-                self._lose(said.removeprefix(b"lost ").decode())
+            elif said.startswith(LOST):
+                self._lose(said.removeprefix(LOST).decode())
             elif said:
                 self._send(history.from_line(said.decode()))
             else:
@@ -286,6 +286,6 @@ def _first_word(end: socket.socket) -> bytes:
     if not kernel.readable_within(end.fileno(), _READY_LIMIT_S):
         return b""
     try:
-        return end.recv(_MESSAGE_BYTES)
+        return end.recv(MESSAGE_BYTES)
     except OSError:
         return b""
