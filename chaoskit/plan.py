@@ -40,6 +40,9 @@ PACES = 3.0
 """The shortened collective timeout of a user's program is at least this many times its own pace."""
 START_FLOOR_S = 30.0
 """Four interpreters that load torch side by side on two cores came up to 10 s apart."""
+FEW_RANKS, RANK_START_S = 4, 0.5
+"""Ranks that are forked start within the shortened timeouts, up to so many; each more may take so long. On a
+loaded machine with two cores, the last of 16 came more than 3 s after the first."""
 _START_FIELDS = ("init_s", "store_s", "wait_s", "start_s", "gil_wait_s")
 """Fields of guards (timeouts, census, watchdogs, sidecar) that bound the start of a rank."""
 STALL_S = 60.0
@@ -95,8 +98,8 @@ def make_plan(
     scenario = _resized(scenario, chosen)
     production = _timeouts(scenario, hardened_profile)
     scale = _time_scale(time_scale, production, pace_s)
-    slow_start = not scenario.workload.is_built_in or chosen.launcher != "forkserver"
-    scaled = _scaled(production, scale, slow_start)
+    start_s = _start_floor_s(scenario, chosen.launcher)
+    scaled = _scaled(production, scale, start_s)
     injections = tuple(_resolved(i, scaled) for i in scenario.injections)
     port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)
     network = _network(scenario.topology, profile)
@@ -105,7 +108,7 @@ def make_plan(
     contract = _contract(scenario, arm, chosen)
     bounding = hardened_contract if arm.name == CONTROL or contract.within is None else contract
     bound_s = bounding.within.seconds(scaled) if bounding.within is not None else None
-    start_limit_s = _start_limit_s(scenario, injections)
+    start_limit_s = _start_limit_s(scenario, injections) + start_s
     deadline_s = start_limit_s if bound_s is None else bound_s + max(MARGIN_S, MARGIN_SHARE * bound_s)
     limit_s = math.inf if timeout_s is None else timeout_s
     return Plan(
@@ -115,7 +118,7 @@ def make_plan(
         seed=seed,
         repeat=repeat,
         attempt=attempt,
-        profile=_for_slow_start(profile, scale) if slow_start else profile.scaled(scale),
+        profile=_for_slow_start(profile, scale, start_s),
         time_scale=scale,
         workload=scenario.workload,
         ranks=processes,
@@ -249,11 +252,17 @@ def _time_scale(asked: float | None, production: Timeouts, pace_s: float) -> flo
     return min(1.0, wanted_s / production.collective_s) if production.collective_s else 1.0
 
 
-def _scaled(timeouts: Timeouts, scale: float, slow_start: bool) -> Timeouts:
-    def scaled(value: float | None, floor_s: float) -> float | None:
-        return None if value is None else min(value, max(value * scale, floor_s))
+def _start_floor_s(scenario: Scenario, launcher: Launcher) -> float:
+    """What bounds the start of ranks is not shortened below this: they may start apart, or be many."""
+    if not scenario.workload.is_built_in or launcher != "forkserver":
+        return START_FLOOR_S
+    return RANK_START_S * max(0, scenario.topology.ranks - FEW_RANKS)
 
-    floor_s = START_FLOOR_S if slow_start else 0.0
+
+def _scaled(timeouts: Timeouts, scale: float, floor_s: float) -> Timeouts:
+    def scaled(value: float | None, floor_s: float) -> float | None:
+        return None if value is None else max(value * scale, min(value, floor_s))
+
     return Timeouts(
         scaled(timeouts.init_s, floor_s),
         scaled(timeouts.collective_s, 0.0),
@@ -261,18 +270,15 @@ def _scaled(timeouts: Timeouts, scale: float, slow_start: bool) -> Timeouts:
     )
 
 
-def _for_slow_start(profile: Profile, scale: float) -> Profile:
-    """The scaled profile for ranks that start apart: interpreters of their own, imports of the program.
-
-    What a guard waits for while they start is not shortened below START_FLOOR_S.
-    """
+def _for_slow_start(profile: Profile, scale: float, floor_s: float) -> Profile:
+    """The scaled profile; what a guard waits for while ranks start is not shortened below ``floor_s``."""
     guards = []
     for guard, scaled in zip(profile.guards, profile.scaled(scale).guards, strict=True):
         changes = {}
         for name in _START_FIELDS:
             value, floored = getattr(guard, name, None), getattr(scaled, name, None)
             if value is not None and floored is not None:
-                changes[name] = min(value, max(floored, START_FLOOR_S))
+                changes[name] = max(floored, min(value, floor_s))
         guards.append(dataclasses.replace(scaled, **changes))  # type: ignore[type-var]  # guards are dataclasses
     return dataclasses.replace(profile, guards=tuple(guards))
 

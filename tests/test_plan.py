@@ -294,3 +294,15 @@ def test_a_control_of_which_nothing_is_recorded_on_a_backend_promises_nothing_th
     plan = planned(named("rank-stopped"), "control", backend="nccl")
     assert plan.contract.outcome is None
     assert plan.hardened_contract.outcome is Outcome.FAILED
+
+
+def test_many_ranks_get_more_time_to_start_and_no_more_for_anything_else() -> None:
+    few, many = (planned(named("rank-stopped"), ranks=n) for n in (4, 32))
+    assert few.profile == STRICT.scaled(few.time_scale)
+    assert few.profile.timeouts.init_s == pytest.approx(3.0)
+    assert many.profile.timeouts.init_s == pytest.approx(14.0)
+    census = many.profile.guard("census")
+    assert census is not None
+    assert getattr(census, "wait_s") == pytest.approx(14.0)  # noqa: B009 - a guard as the model knows it
+    assert many.profile.timeouts.collective_s == few.profile.timeouts.collective_s
+    assert many.start_limit_s > few.start_limit_s
