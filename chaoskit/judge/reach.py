@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from chaoskit.history import LinkChanged, PathState
+from chaoskit.history import LinkChanged, PathState, PathTested
 from chaoskit.judge.clocks import SYNCHRONIZING
 from chaoskit.judge.job import Job, RankView
 
@@ -80,7 +80,7 @@ def outages(job: Job) -> list[Outage]:
     found: list[Outage] = []
     for event in job.links:
         port = (event.host, event.nic)
-        if event.t_s > harmed or not _is_used(job, *port):
+        if event.t_s > harmed or not is_used(job, *port):
             continue
         if not event.up:
             down.setdefault(port, event.t_s)
@@ -92,7 +92,17 @@ def outages(job: Job) -> list[Outage]:
 
 def went_down(job: Job, host: str, from_s: float, to_s: float) -> LinkChanged | None:
     """Return the first link of ``host`` that was seen to go down within that time."""
-    return next((e for e in job.links if e.host == host and not e.up and from_s <= e.t_s <= to_s), None)
+    return next((e for e in job.links if _fell(job, e, host) and from_s <= e.t_s <= to_s), None)
+
+
+def _fell(job: Job, event: LinkChanged, host: str) -> bool:
+    return event.host == host and not event.up and is_used(job, host, event.nic)
+
+
+def is_powered(job: Job, host: str, after_s: float) -> bool:
+    """Did a path test after that time get through to or from ``host``, no link of which had come back?"""
+    back_s = min((e.t_s for e in job.links if e.host == host and e.up and e.t_s > after_s), default=INF)
+    return any(host in (p.host, p.to) and p.state == "open" and after_s < p.t_s < back_s for p in job.paths)
 
 
 def _went_on(job: Job, outage: Outage) -> bool:
@@ -136,13 +146,15 @@ def _crossing(job: Job, after_s: float, hosts: set[str]) -> tuple[set[_Operation
 
 def paths(job: Job) -> list[Paths]:
     """Return what was tested over each interface that matters; of several tests the best one counts: the
-    machine that tests may have been too busy to hear an answer in time."""
+    machine that tests may have been too busy to hear an answer in time. What was open before ranks suffered
+    may have broken since: a later test says more."""
+    harmed = harmed_s(job)
     found: list[Paths] = []
     for nic in dict.fromkeys(p.nic for p in job.paths):
-        used = {h for h in {h for p in job.paths for h in (p.host, p.to)} if _is_used(job, h, nic)}
+        used = {h for h in {h for p in job.paths for h in (p.host, p.to)} if is_used(job, h, nic)}
         tests = [p for p in job.paths if p.nic == nic and {p.host, p.to} & used]
         best: dict[tuple[str, str], PathState] = {}
-        for test in tests:
+        for test in _telling(tests, harmed):
             path = (test.host, test.to)
             best[path] = min(best.get(path, test.state), test.state, key=_BEST.index)
         bad = {path: state for path, state in best.items() if state != "open"}
@@ -150,6 +162,14 @@ def paths(job: Job) -> list[Paths]:
         hosts = tuple(sorted({h for path in tested for h in path}))
         found.append(Paths(nic, hosts, tested, tuple(sorted(bad.items()))))
     return found
+
+
+def _telling(tests: list[PathTested], harmed: float) -> list[PathTested]:
+    """Of each path the tests after ranks suffered, where there are any; of a job that hangs, the last one."""
+    last: dict[tuple[str, str], float] = {}
+    for test in tests:
+        last[test.host, test.to] = max(last.get((test.host, test.to), 0.0), test.t_s)
+    return [t for t in tests if t.t_s >= min(harmed, last[t.host, t.to])]
 
 
 def is_reached(job: Job, host: str) -> bool:
@@ -166,7 +186,7 @@ def told(job: Job) -> dict[str, tuple[str, ...]]:
     return {host: tuple(names) for host, names in said.items() if names}
 
 
-def _is_used(job: Job, host: str, nic: str) -> bool:
+def is_used(job: Job, host: str, nic: str) -> bool:
     """May this interface of ``host`` matter? Of the backend it is known which, as far as its ranks say so.
 
     The store is at the first one: of a host without ranks, and until the process group forms of any.
@@ -181,6 +201,10 @@ def _is_used(job: Job, host: str, nic: str) -> bool:
     return nic == first and (is_store or not job.has_formed)
 
 
-def outside(view: RankView) -> bool:
-    """Is this rank one that has entered operations, and was neither in one nor had lost one at its end?"""
-    return bool(view.entered) and view.waiting is None and not view.failed
+def outside(job: Job, view: RankView) -> bool:
+    """Was this rank neither in an operation nor had lost one at its end, and has it been in one, or kept
+    others waiting for it to come to init?"""
+    if view.entered:
+        return view.waiting is None and not view.failed
+    in_init = any(e.op == "init" and e.seq not in v.completed for v in job.ranks for e in v.entered)
+    return in_init and view.fired is None and not view.lost

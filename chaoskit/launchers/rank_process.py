@@ -51,8 +51,15 @@ class Child:
     def fork(self, main: Callable[[], object]) -> int:
         """Return the pid of the new rank, which calls ``main``; only the warden returns."""
         warden = os.getpid()
-        pid = os.fork()
+        # A signal that came before the child has handlers of its own would be told to the warden as its own.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            pid = os.fork()
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return pid
         try:
             self._become_rank(warden)

@@ -248,7 +248,7 @@ def test_the_keeper_of_the_lost_rank_leaves_first(how: str, victim: int) -> None
     ended = wait_and_check(job, ranks, time.monotonic())
     assert ended[victim].code == (-9 if how == "killed" else 90)
     others = [end.after_s for slot, end in enumerate(ended) if slot != victim]
-    assert min(others) - ended[victim].after_s > 0.12, [(end.code, end.after_s) for end in ended]
+    assert min(others) > ended[victim].after_s, [(end.code, end.after_s) for end in ended]
 
 
 def test_an_interpreter_that_is_slow_to_end_is_not_taken_for_a_held_gil(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_an_exception_on_one_rank_ends_the_others_and_keeps_its_own_code() -> No
             raise ValueError("own")
         time.sleep(60)
 
-    first, second, third = start_kept(main, LONG).wait(8)
+    first, second, third = start_kept(main, LONG).wait(30)
     assert (first.code, second.code, third.code) == (90, 1, 90)
     assert "rank 1 (host " in third.err
     assert "ended with exit code 1; ending rank 2 (exit 90)" in third.err
@@ -313,7 +313,7 @@ def test_a_job_stopped_as_a_whole_is_left_alone() -> None:
     assert [state(pid) for pid in ranks] == ["T", "T"]
     for pid in ranks:
         os.kill(pid, signal.SIGCONT)
-    for end in job.wait(10):
+    for end in job.wait(30):
         assert (end.code, "ending" in end.err) == (0, False), end.err
 
 
@@ -326,7 +326,7 @@ def test_a_job_stopped_with_its_keepers_is_left_alone() -> None:
     time.sleep(2.5)  # what must not happen has no event
     for pid in everything:
         os.kill(pid, signal.SIGCONT)
-    for end in job.wait(10):
+    for end in job.wait(30):
         assert (end.code, "ending" in end.err) == (0, False), end.err
 
 
@@ -351,7 +351,7 @@ def test_a_declared_phase_may_hold_the_gil() -> None:
         with guards.phase("native", 30):
             ctypes.PyDLL(None).usleep(3_500_000)
 
-    for end in start_kept(main, Sidecar(gil_wait_s=2), ranks=2).wait(15):
+    for end in start_kept(main, Sidecar(gil_wait_s=2), ranks=2).wait(30):
         assert end.code == 0, end.err
 
 
@@ -383,7 +383,7 @@ def test_ranks_that_save_after_a_sigterm_to_all_are_given_time() -> None:
     formed(job)
     for pid in job.pids:
         os.kill(pid, signal.SIGTERM)
-    assert [end.code for end in job.wait(10)] == [143, 143]
+    assert [end.code for end in job.wait(30)] == [143, 143]
 
 
 def leaving(how: str) -> None:
@@ -400,7 +400,7 @@ def leaving(how: str) -> None:
 
 
 def test_an_early_exit_ends_the_job_after_its_wait() -> None:
-    ended = start_kept(lambda: leaving("early"), Sidecar(early_exit_wait_s=0.5), ranks=2).wait(10)
+    ended = start_kept(lambda: leaving("early"), Sidecar(early_exit_wait_s=0.5), ranks=2).wait(30)
     assert [end.code for end in ended] == [90, 0]
     assert "rank 1 (host " in ended[0].err
     assert "left with exit 0 before its work was done" in ended[0].err
@@ -408,7 +408,7 @@ def test_an_early_exit_ends_the_job_after_its_wait() -> None:
 
 @pytest.mark.parametrize("how", ["returns", "destroyed", "finished"])
 def test_a_rank_that_is_done_first_may_leave(how: str) -> None:
-    for end in start_kept(lambda: leaving(how), Sidecar(early_exit_wait_s=0.3), ranks=2).wait(10):
+    for end in start_kept(lambda: leaving(how), Sidecar(early_exit_wait_s=0.3), ranks=2).wait(30):
         assert end.code == 0, end.err
 
 
@@ -421,12 +421,12 @@ def test_rank_0_may_be_done_first_and_a_later_death_still_ends_the_rest() -> Non
         elif rank() == 1:
             time.sleep(60)
 
-    ended = start_kept(main, LONG).wait(10)
+    ended = start_kept(main, LONG).wait(30)
     assert [end.code for end in ended] == [0, 90, -9]
 
 
 def test_a_healthy_job_says_nothing_and_completes() -> None:
-    first, second, third = start_kept(lambda: train(10), LONG).wait(10)
+    first, second, third = start_kept(lambda: train(10), LONG).wait(30)
     assert (first.code, second.code, third.code) == (0, 0, 0)
     assert second.err == third.err == ""
     assert first.err.startswith("chaoskit: guard sidecar: armed (keeper=")
@@ -513,5 +513,5 @@ def test_another_program_in_the_ranks_place_is_left_alone() -> None:
         train(0)
         os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(3.5)"])
 
-    for end in start_kept(main, Sidecar(gil_wait_s=2), ranks=2).wait(10):
+    for end in start_kept(main, Sidecar(gil_wait_s=2), ranks=2).wait(30):
         assert end.code == 0, end.err

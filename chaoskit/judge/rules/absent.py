@@ -7,6 +7,7 @@ somebody else. Where the waits form a circle, all of the circle are named, ambig
 from __future__ import annotations
 
 from chaoskit.history import Entered
+from chaoskit.judge import reach
 from chaoskit.judge.job import P2P, Job, RankView, names
 from chaoskit.model import Blame, Culprit, Kind
 
@@ -25,7 +26,7 @@ def find(job: Job) -> Blame | None:
             m.slot
             for slot, missing in waits.items()
             for m in missing
-            if _is_root(m, stuck[slot], stuck, waits, len(job.hosts) > 1)
+            if _is_root(m, stuck[slot], stuck, waits, _may_be_held_up(job, m, stuck, waits))
         }
     )
     if not roots and (waiting := [s for s in sorted(wanted) if s in stuck and stuck[s].op in P2P]):
@@ -45,7 +46,7 @@ def _is_root(
     wanted_in: Entered,
     stuck: dict[int, Entered],
     waits: dict[int, list[RankView]],
-    between_hosts: bool,
+    held_up: bool,
 ) -> bool:
     """Is this rank, missing in ``wanted_in``, missing by its own doing?
 
@@ -58,7 +59,18 @@ def _is_root(
         return True
     if waits[view.slot] or own.op in P2P:
         return False
-    return _reached(own, wanted_in) or not (view.failed or between_hosts)
+    return _reached(own, wanted_in) or not (view.failed or held_up)
+
+
+def _may_be_held_up(
+    job: Job, view: RankView, stuck: dict[int, Entered], waits: dict[int, list[RankView]]
+) -> bool:
+    """May the network hold this rank up? Where it was seen to be bad, or its whole host is held up alike."""
+    if len(job.hosts) < 2:
+        return False
+    if reach.outages(job) or any(paths.bad for paths in reach.paths(job)):
+        return True
+    return all(v.slot in stuck and not waits[v.slot] for v in job.on(view.host))
 
 
 def _stuck_in(view: RankView) -> Entered | None:

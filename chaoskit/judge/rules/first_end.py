@@ -63,6 +63,11 @@ def strong(job: Job) -> list[Cause]:
     return sorted((c for c in _causes(job) if not c.weak), key=lambda c: c.t_s)
 
 
+def exits(job: Job) -> list[Cause]:
+    """Return the exits with a code of its own of ranks in which nothing had failed."""
+    return [c for c in _causes(job) if c.weak and c.kind is Kind.EXITED]
+
+
 def _causes(job: Job) -> list[Cause]:
     return [c for c in (_cause(job, v) for v in job.ranks) if c is not None]
 

@@ -7,7 +7,7 @@ host that only holds the store has no ranks: of its end the guard tells that wat
 from __future__ import annotations
 
 from chaoskit.judge import reach
-from chaoskit.judge.job import Job, names
+from chaoskit.judge.job import Job, RankView, names
 from chaoskit.judge.rules import first_end
 from chaoskit.judge.rules.first_end import Cause
 from chaoskit.model import Blame, Culprit, Kind
@@ -23,11 +23,15 @@ LINK_S = 1.0
 
 def find(job: Job) -> Blame | None:
     """Return the hosts whose ranks were all ended, or all stopped, before anybody else had done anything."""
-    causes = first_end.strong(job) if len(job.hosts) > 1 else []
+    if len(job.hosts) < 2:
+        return None
+    causes = first_end.strong(job)
+    if blame := _was_frozen(job, causes[0].t_s if causes else reach.INF):
+        return blame
     if not causes:
         return None
-    first = causes[0]
-    near = [c for c in causes if c.t_s - first.t_s <= TOGETHER_S]
+    first = _led_by_a_link(job, causes) or causes[0]
+    near = [c for c in causes if c.t_s >= first.t_s and c.t_s - first.t_s <= TOGETHER_S]
     gone = [host for host in job.hosts if _all_gone(job, host, near, first)]
     if first.view.host not in gone or len(gone) == len(job.hosts):
         return None
@@ -72,7 +76,45 @@ def _all_gone(job: Job, host: str, near: list[Cause], first: Cause) -> bool:
     views = job.on(host)
     if not views or any(v.slot not in alike for v in views):
         return False
-    return len(views) > 1 or (first.kind is Kind.KILLED and _went_down(job, host, first.t_s) is not None)
+    if first.kind is not Kind.KILLED:
+        return len(views) > 1
+    link = _went_down(job, host, first.t_s) is not None
+    powered = reach.is_powered(job, host, max(c.t_s for c in near if c.view.host == host))
+    return not powered and link if len(views) == 1 else link or not powered
+
+
+def _led_by_a_link(job: Job, causes: list[Cause]) -> Cause | None:
+    """The first end on a host that was lost with its link, which went down before anybody had ended: of a
+    death the report may come late."""
+    for host in dict.fromkeys(c.view.host for c in causes):
+        mine = [c for c in causes if c.view.host == host]
+        event = reach.went_down(job, host, mine[0].t_s - LINK_S, causes[0].t_s)
+        near = [c for c in mine if c.t_s - mine[0].t_s <= TOGETHER_S]
+        if event is not None and mine[0].kind is Kind.KILLED and _all_gone(job, host, near, mine[0]):
+            return mine[0]
+    return None
+
+
+def _was_frozen(job: Job, before_s: float) -> Blame | None:
+    """A host whose ranks were all stopped while others lost patience, and went on later."""
+    harmed = reach.harmed_s(job)
+    for host in job.hosts:
+        views = job.on(host)
+        stops = [_stop_around(v, harmed) for v in views]
+        times = [t for t in stops if t is not None]
+        if len(views) < 2 or len(times) < len(views) or len(views) == len(job.ranks):
+            continue
+        if max(times) - min(times) <= TOGETHER_S and min(times) <= before_s:
+            reason = f"{_every_rank(job, [host])} was stopped, all of them together, until others had failed"
+            return Blame((Culprit("host", host),), Kind.FROZEN, reason, views[0].last_line)
+    return None
+
+
+def _stop_around(view: RankView, t_s: float) -> float | None:
+    """When this rank was stopped, if it was at that time and has gone on since."""
+    before = [s for s in view.stops if s.t_s <= t_s]
+    after = [s for s in view.stops if s.t_s > t_s]
+    return before[-1].t_s if before and before[-1].stopped and after and not after[0].stopped else None
 
 
 def _way(cause: Cause) -> tuple[Kind, int] | None:

@@ -14,11 +14,14 @@ from chaoskit.judge import reach
 from chaoskit.judge.job import Job
 from chaoskit.judge.reach import INF, Outage, Paths
 from chaoskit.judge.rules import first_end
+from chaoskit.judge.rules.first_end import Cause
 from chaoskit.model import Blame, Culprit, Kind, link
 from chaoskit.network import STORE_HOST
 
 NIC_CHECK = "nic_check"
 DEAD: tuple[PathState, ...] = ("silent", "refused")
+ANSWER_S = 1.0
+"""A link was down for so long before an error of a program's own may be its answer to that."""
 NAMED_MAX = 6
 """So many pairs of hosts are told in a reason; all of them are culprits."""
 
@@ -73,19 +76,41 @@ def find(job: Job) -> Blame | None:
     down = reach.outages(job)
     stayed = [o for o in down if o.until_s == INF]
     found = _dead(job, stayed) or _unplugged(job)
-    if found is None and not any(reach.outside(v) for v in job.ranks):
+    if found is None and not any(reach.outside(job, v) for v in job.ranks):
         found = _slow(job) or _flapped(job, [o for o in down if o.until_s < INF])
     return found
 
 
 def _somebody_was_first(job: Job) -> bool:
     """Had a rank ended or stopped by its own doing before any other suffered? Then that is the cause."""
-    own_s = _first_own_end(job)
+    return _is_first(job, first_end.strong(job))
+
+
+def _somebody_left_first(job: Job) -> bool:
+    """Or had one exited with a code of its own, no error seen? That counts against mere silence."""
+    return _is_first(job, [*first_end.strong(job), *first_end.exits(job)])
+
+
+def _is_first(job: Job, causes: list[Cause]) -> bool:
+    own_s = min((c.t_s for c in causes), default=INF)
     return own_s < INF and own_s <= reach.harmed_s(job)
 
 
-def _first_own_end(job: Job) -> float:
-    return min((c.t_s for c in first_end.strong(job)), default=INF)
+def _is_to_blame(job: Job, outage: Outage) -> bool:
+    """Had nobody ended by itself before ranks suffered, but for what a link that was down long made it raise?
+
+    No link kills a process. An error of a program's own that comes out of an operation may be its answer to
+    the link.
+    """
+    causes = first_end.strong(job)
+    if any(c.t_s <= outage.since_s for c in causes):
+        return False
+    return not _is_first(job, [c for c in causes if not _is_answer(c, outage)])
+
+
+def _is_answer(cause: Cause, outage: Outage) -> bool:
+    in_operation = cause.kind is Kind.EXCEPTION and cause.view.waiting is not None
+    return in_operation and outage.since_s + ANSWER_S <= cause.t_s <= outage.until_s
 
 
 # ---------------------------------------------------------------- nothing passes
@@ -93,11 +118,13 @@ def _first_own_end(job: Job) -> float:
 
 def _dead(job: Job, down: list[Outage]) -> Blame | None:
     """Links that went down and stayed so, and paths that are silent though no link is down."""
-    down = [o for o in down if o.since_s < _first_own_end(job) and _matters(job, o.host)]
+    down = [o for o in down if _is_to_blame(job, o)]
     ports = {(o.host, o.nic) for o in down}
+    down = [o for o in down if _matters(job, o)]
     culprits = [_nic(o.host, o.nic) for o in down]
     reasons = [_went_down(job, o) for o in down]
-    if not _somebody_was_first(job):  # when these broke is not known: any earlier end may be the cause
+    first = _somebody_was_first(job) if down else _somebody_left_first(job)
+    if not first:  # when these broke is not known: any earlier end may be the cause
         for paths in reach.paths(job):
             left = paths.only(DEAD, {host for host, nic in ports if nic == paths.nic})
             named, why = _name(job, left)
@@ -106,8 +133,11 @@ def _dead(job: Job, down: list[Outage]) -> Blame | None:
     return _blame(job, culprits, reasons)
 
 
-def _matters(job: Job, host: str) -> bool:
-    return host in job.hosts or host == STORE_HOST
+def _matters(job: Job, outage: Outage) -> bool:
+    """Was there anybody left on that host whom it could hurt?"""
+    if outage.host == STORE_HOST:
+        return True
+    return any(v.finished is None or v.finished.t_s > outage.since_s for v in job.on(outage.host))
 
 
 def _went_down(job: Job, outage: Outage) -> str:
@@ -118,11 +148,16 @@ def _went_down(job: Job, outage: Outage) -> str:
 
 def _unplugged(job: Job) -> Blame | None:
     """Interfaces that the backend uses though some host has no way to them, and the group never formed."""
-    to = {(p.host, p.to, p.nic) for p in job.paths}
+    to = {(p.to, p.nic) for p in job.paths}
     if job.has_formed or not to or _somebody_was_first(job):
         return None
     told = [(host, names[0]) for host, names in reach.told(job).items() if len(names) == 1]
-    odd = [(h, nic) for h, nic in told if any((other, h, nic) not in to for other in job.hosts if other != h)]
+    tested = {(p.host, p.to) for p in job.paths}
+    if any((a, b) not in tested for a in job.hosts for b in job.hosts if a != b):
+        seen = {nic for _, nic in to}  # of many hosts only some pairs are tested
+        odd = [(host, nic) for host, nic in told if nic not in seen]
+    else:
+        odd = [port for port in told if port not in to]
     if not odd:
         return None
     said = ", ".join(f"{host} uses {nic}" for host, nic in odd)
@@ -144,7 +179,7 @@ def _slow(job: Job) -> Blame | None:
 
 def _flapped(job: Job, flaps: list[Outage]) -> Blame | None:
     """Links that were down for a while with an operation under way, since when none went over them."""
-    hit = [o for o in flaps if _matters(job, o.host) and _under_way(job, o)]
+    hit = [o for o in flaps if _matters(job, o) and _under_way(job, o)]
     if not hit or _somebody_was_first(job):
         return None
     reasons = [
