@@ -155,7 +155,7 @@ class Agenda:
         if len(self._request.scenarios) == 1 and not fixes_world(scenario):
             return asked, ""  # what does not fit is then the user's one problem, said in full
         if fixes_world(scenario):
-            return None, f"its fault is written for {scenario.topology.ranks} ranks, not {asked}"
+            return None, f"it is written for {scenario.topology.ranks} ranks, not {asked}"
         resized = dataclasses.replace(scenario, topology=dataclasses.replace(scenario.topology, ranks=asked))
         unfit = check_ranks(resized)
         return (None, unfit[0].message) if unfit else (asked, "")

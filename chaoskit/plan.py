@@ -184,7 +184,11 @@ def _arm(scenario: Scenario, arm: Arm | str) -> Arm:
 
 
 def fixes_world(scenario: Scenario) -> bool:
-    """Return whether a fault writes RANK or WORLD_SIZE as numbers that fit one number of ranks only."""
+    """Return whether a scenario fits one number of ranks only: a fault writes RANK or WORLD_SIZE, or a contract
+    names hosts, on which other ranks would then be."""
+    named = [c for arm in scenario.arms for c in arm.expect.culprits or ()]
+    if scenario.topology.is_virtual and any(c.kind != "rank" for c in named):
+        return True
     faults = [i.fault for i in scenario.injections if i.fault.name == "environment"]
     return any(key in _WORLD for fault in faults for key, _ in getattr(fault, "set", ()))
 

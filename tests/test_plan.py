@@ -33,7 +33,7 @@ from chaoskit.model import (
     Trigger,
     Workload,
 )
-from chaoskit.plan import PORTS, make_plan, startup_env
+from chaoskit.plan import PORTS, fixes_world, make_plan, startup_env
 from chaoskit.scenario import load_library, load_profile, parse, select
 
 STRICT = load_profile("strict")
@@ -306,3 +306,10 @@ def test_many_ranks_get_more_time_to_start_and_no_more_for_anything_else() -> No
     assert getattr(census, "wait_s") == pytest.approx(14.0)  # noqa: B009 - a guard as the model knows it
     assert many.profile.timeouts.collective_s == few.profile.timeouts.collective_s
     assert many.start_limit_s > few.start_limit_s
+
+
+def test_what_names_hosts_fits_one_number_of_ranks() -> None:
+    """With another number, other ranks would be on the host that the contract names."""
+    assert fixes_world(named("host-crashed"))
+    assert not fixes_world(named("rank-stopped"))
+    assert not fixes_world(named("link-flaps-briefly"))

@@ -26,6 +26,9 @@ tags: [mine]                       # chaoskit run tag:mine
 # {{command: [torchrun, --nproc-per-node=4, train.py]}}
 workload: ddp-train
 topology: {{ranks: 4, backend: gloo}}
+# On virtual hosts, with interfaces of their own (docs/hosts.md):
+# {{ranks: 4, hosts: 2, nics: {{eth0: {{}}, eth1: {{rate: 1gbit}}, docker0: {{same_address: 172.17.0.1/16}}}}}}
+# A job that has to survive the fault in every arm: healthy: true
 
 # What goes wrong. Others:
 {faults}
@@ -49,7 +52,7 @@ arms:
       outcome: failed              # completed, failed, hung, overdue, corrupted or masked
       within: 2s                   # or {{timeout: collective, plus: 2s}}; counts from the fault
       exit: nonzero
-      culprits: [rank 1]
+      culprits: [rank 1]           # on virtual hosts also host hostB, nic hostB eth0, link hostA-hostB
 """
 
 

@@ -44,3 +44,12 @@ def test_the_readme_s_profile_loads(tmp_path: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_the_whole_file_of_the_page_on_hosts_is_good(tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(name: .*?)```", page, re.DOTALL)
+    file = tmp_path / "rack.yaml"
+    file.write_text(block)
+    (scenario,) = load([file])
+    assert scenario.topology.hosts == 4
