@@ -184,8 +184,8 @@ def _arm(scenario: Scenario, arm: Arm | str) -> Arm:
 
 
 def fixes_world(scenario: Scenario) -> bool:
-    """Return whether a scenario fits one number of ranks only: a fault writes RANK or WORLD_SIZE, or a contract
-    names hosts, on which other ranks would then be."""
+    """Return whether a scenario fits one number of ranks only: a fault writes RANK or WORLD_SIZE, or a
+    contract names hosts, on which other ranks would then be."""
     named = [c for arm in scenario.arms for c in arm.expect.culprits or ()]
     if scenario.topology.is_virtual and any(c.kind != "rank" for c in named):
         return True

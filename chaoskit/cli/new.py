@@ -27,7 +27,7 @@ tags: [mine]                       # chaoskit run tag:mine
 workload: ddp-train
 topology: {{ranks: 4, backend: gloo}}
 # On virtual hosts, with interfaces of their own (docs/hosts.md):
-# {{ranks: 4, hosts: 2, nics: {{eth0: {{}}, eth1: {{rate: 1gbit}}, docker0: {{same_address: 172.17.0.1/16}}}}}}
+# {{ranks: 4, hosts: 2, nics: {{eth0: {{}}, docker0: {{same_address: 172.17.0.1/16}}}}}}
 # A job that has to survive the fault in every arm: healthy: true
 
 # What goes wrong. Others:

@@ -42,7 +42,7 @@ class GroupKill(Guard):
       300 s (``SlurmdTimeout``) unless a job asks for ``--no-kill``; Kubernetes gives a node 40 to 50 s
       (``node-monitor-grace-period``) and its pods 300 s more. Until then nobody learns what became of the
       ranks there, and no signal reaches them, whatever ended the others. A host that answers again in time
-      is forgiven.
+      is forgiven, and one on which all ranks had ended 0 with their work done is not missed.
 
     ``signal`` goes to every rank first, SIGKILL ``grace_s`` later: a rank that holds the GIL or
     swallows SIGTERM ends then. ``poll_s`` > 0 models a launcher that looks only every so often
@@ -113,6 +113,7 @@ class GroupKillPolicy:
         self._rule = rule
         self._ranks = ranks
         self._ended: set[int] = set()
+        self._done: set[int] = set()  # of these, those that ended 0 with their work done
         self._stopped: dict[int, float] = {}  # slot → since when
         self._early: dict[int, float] = {}  # slot → when it left
         self._silent: dict[str, _Silent] = {}  # by host
@@ -128,6 +129,8 @@ class GroupKillPolicy:
         """The process in ``slot`` ended. ``exit_code`` is negative for a signal."""
         self._ended.add(slot)
         self._stopped.pop(slot, None)
+        if exit_code == 0 and work_done:
+            self._done.add(slot)
         if exit_code != 0 and self._rule.on_failure:
             self._trigger(self._seen(t), f"process {slot} {ended_how(exit_code)}")
         elif exit_code == 0 and not work_done and self._rule.on_early_exit:
@@ -150,8 +153,8 @@ class GroupKillPolicy:
 
     def on_host_lost(self, host: str, slots: Sequence[int], t: float) -> None:
         """``host`` with the processes in ``slots`` does not answer from ``t`` on."""
-        if self._rule.host_silent_s is None or not slots:
-            return
+        if self._rule.host_silent_s is None or self._done.issuperset(slots):
+            return  # with it nothing is lost
         self._silent[host] = _Silent(host, tuple(slots), t, self._rule.host_silent_s)
         if self._triggered:
             self._plan += self._silent[host].fence(t)

@@ -4,7 +4,7 @@ blame. Pure: no sockets, no store, no clock."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaoskit.guards.nic_card import Card, End, Failure
@@ -137,7 +137,8 @@ def blamed(failures: Sequence[Failure], cards: Sequence[Card]) -> list[Culprit]:
     culprits: dict[Culprit, None] = {}
     left = list(failures)
     for find in (_local_addresses, _odd_families, _odd_interfaces, _cut_off, _links):
-        found = find(left, cards)
+        every = find(failures, cards)  # what others explain is no pair that works
+        found = {failure: every[failure] for failure in left if failure in every}
         culprits.update(dict.fromkeys(sorted({c for those in found.values() for c in those})))
         left = [failure for failure in left if failure not in found]
     return list(culprits)
@@ -176,12 +177,28 @@ def _odd_families(failures: Sequence[Failure], cards: Sequence[Card]) -> _Found:
 
 def _odd_interfaces(failures: Sequence[Failure], cards: Sequence[Card]) -> _Found:
     kinds = {card.rank: tuple(end.interface for end in card.ends) for card in cards}
-    return _odd(failures, cards, kinds)
+    return _odd(failures, cards, kinds, _understood(failures, cards, kinds))
 
 
-def _odd(failures: Sequence[Failure], cards: Sequence[Card], kinds: Mapping[int, object]) -> _Found:
+def _understood(failures: Sequence[Failure], cards: Sequence[Card], kinds: Mapping[int, object]) -> set[str]:
+    """Return the machines that do reach one of another kind: that they differ is not what is wrong."""
+    fails_with = _fails_with(failures, cards)
+    by_machine = {card.machine: kinds[card.rank] for card in cards}
+    return {
+        machine
+        for machine, kind in by_machine.items()
+        if any(theirs != kind and m not in fails_with[machine] for m, theirs in by_machine.items())
+    }
+
+
+def _odd(
+    failures: Sequence[Failure],
+    cards: Sequence[Card],
+    kinds: Mapping[int, object],
+    innocent: Collection[str] = (),
+) -> _Found:
     """Blame those who differ from most hosts. Where most cannot be told and the two sides of a pair differ,
-    both."""
+    both, unless one is ``innocent``: such machines are never blamed."""
     by_machine = {cards[rank].machine: kind for rank, kind in kinds.items()}
     numbered = dict(enumerate(by_machine.values()))
     few, most = sides(numbered)
@@ -193,18 +210,26 @@ def _odd(failures: Sequence[Failure], cards: Sequence[Card], kinds: Mapping[int,
         if kinds[pair[0].rank] == kinds[pair[1].rank]:
             continue
         wrong = [card for card in pair if card.machine in odd]
-        found[failure] = [_nic(card, failure) for card in (wrong or pair)]
+        accused = [card for card in (wrong or pair) if card.machine not in innocent]
+        if accused and (wrong or len(accused) == len(pair)):
+            found[failure] = [_nic(card, failure) for card in accused]
+    return found
+
+
+def _fails_with(failures: Sequence[Failure], cards: Sequence[Card]) -> defaultdict[str, set[str]]:
+    """Return for each machine the others with which some pair fails."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for failure in failures:
+        one, other = _machines(failure, cards)
+        found[one].add(other)
+        found[other].add(one)
     return found
 
 
 def _cut_off(failures: Sequence[Failure], cards: Sequence[Card]) -> _Found:
     """Blame the interface of a host that can talk with no other, where at least two others can."""
     machines = {card.machine for card in cards}
-    fails_with: defaultdict[str, set[str]] = defaultdict(set)
-    for failure in failures:
-        one, other = _machines(failure, cards)
-        fails_with[one].add(other)
-        fails_with[other].add(one)
+    fails_with = _fails_with(failures, cards)
     cut_off = {m for m, others in fails_with.items() if others - {m} == machines - {m}}
     if len(machines) < _SEVERAL or len(machines - cut_off) < _SEVERAL - 1:
         return {}

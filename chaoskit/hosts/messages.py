@@ -10,6 +10,7 @@ MESSAGE_BYTES: Final = 65536
 READY: Final = b"ready"  # the network is there
 FAILED: Final = b"failed "  # and why
 LOST: Final = b"lost "  # and the host that will not answer any more
+BACK: Final = b"back "  # and the host that answers again, rebooted or thawed
 TESTED: Final = b"tested"  # all PathTested of the test have been sent
 
 # The warden to the switch:

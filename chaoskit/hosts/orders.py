@@ -24,17 +24,26 @@ class Refused(Exception):
 
 
 class Orders:
-    """``files`` are the hosts files by host; ``lost`` is told of a host that will not answer any more.
+    """``files`` are the hosts files by host; ``lost`` is told of a host that will not answer any more,
+    ``back`` of one that does again: nothing stands any more that crashed or froze it.
 
     Several orders may stand at a time, for the same link too: the latest is in effect, and when it is
     undone, the one before it.
     """
 
-    def __init__(self, fabric: Fabric, files: dict[str, Path], lost: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        files: dict[str, Path],
+        lost: Callable[[str], None],
+        back: Callable[[str], None],
+    ) -> None:
         self._fabric = fabric
         self._files = files
         self._rows = {host: path.read_text(encoding="utf-8") for host, path in files.items()}
         self._lost = lost
+        self._back = back
+        self._silenced: Counter[str] = Counter()  # by how many crashes and freezes, by host
         self._due: list[tuple[float, int, Order, Undo]] = []
         self._numbers = itertools.count(1)
         self._hidden: Counter[tuple[str, str]] = Counter()
@@ -145,14 +154,27 @@ class Orders:
 
     def _crash(self, order: Order) -> Iterator[Undo]:
         host = self._host(order.host)
+        yield self._silence(host.name)  # undone last
         for port in self._fabric.ports_of(host.name):  # first, so that the kernel's farewells reach nobody
             yield self._up.lay(port, False)
         self._signal(host.name, signal.SIGKILL)
 
     def _freeze(self, order: Order) -> Iterator[Undo]:
         host = self._host(order.host).name
+        yield lambda: None if self._silenced[host] else self._signal(host, signal.SIGCONT)
+        yield self._silence(host)  # told of before anybody can see its processes go on
         self._signal(host, signal.SIGSTOP)
-        yield lambda: self._signal(host, signal.SIGCONT)
+
+    def _silence(self, host: str) -> Undo:
+        """Count one order more that makes the host silent; return what counts it no more."""
+        self._silenced[host] += 1
+
+        def undo() -> None:
+            self._silenced[host] -= 1
+            if not self._silenced[host]:
+                self._back(host)
+
+        return undo
 
     def _signal(self, host: str, number: signal.Signals) -> None:
         """Send it to all processes on the host, again until no new one is found."""

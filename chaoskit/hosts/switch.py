@@ -24,7 +24,7 @@ from chaoskit import codec, history
 from chaoskit.events import LinkChanged, Malfunction, PathTested
 from chaoskit.hosts import paths
 from chaoskit.hosts.fabric import RUNNING, Fabric, Port
-from chaoskit.hosts.messages import FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
+from chaoskit.hosts.messages import BACK, FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
 from chaoskit.hosts.orders import Orders, Refused
 from chaoskit.network import Network, Order
 
@@ -48,7 +48,8 @@ def run(network: Network, wiring: Wiring) -> None:
     try:
         switch = _Switch(network, wiring)
     except Exception as error:  # noqa: BLE001 - the warden gives up the arm and tells
-        wiring.warden.send(FAILED + (f"{error!r}\n{traceback.format_exc()}".encode())[-4000:])
+        traceback.print_exc()  # into its log
+        wiring.warden.send(FAILED + repr(error).encode()[:4000])
         return
     with contextlib.suppress(BrokenPipeError):  # the warden is gone, and nobody is left to tell anything
         wiring.warden.send(READY)
@@ -62,7 +63,7 @@ class _Switch:
         self._links = _Links(self._fabric)
         self._fabric.build()
         self._links.begin()
-        self._orders = Orders(self._fabric, dict(wiring.files), self._say_lost)
+        self._orders = Orders(self._fabric, dict(wiring.files), self._say_lost, self._say_back)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._warden, selectors.EVENT_READ)
         self._selector.register(self._links.socket, selectors.EVENT_READ)
@@ -98,6 +99,10 @@ class _Switch:
     def _say_lost(self, host: str) -> None:
         self._tell(self._links.changed())  # that its links went down came first, and may not be told later
         self._warden.send(LOST + host.encode())
+
+    def _say_back(self, host: str) -> None:
+        self._tell(self._links.changed())  # and that they are up again
+        self._warden.send(BACK + host.encode())
 
     def _hear_warden(self) -> bool:
         said = self._warden.recv(MESSAGE_BYTES)

@@ -21,11 +21,13 @@ from chaoskit.history import (
     Injected,
     Leftover,
     RunDelay,
+    Signalled,
 )
 from chaoskit.judge import blame as blame_rules
 from chaoskit.judge import clocks, ended_by, noticed, program, replicas, stragglers
 from chaoskit.judge import outcome as outcomes
 from chaoskit.judge.job import Job, RankView, names, settled, started_at
+from chaoskit.judge.rules.host import STORE_GUARD
 from chaoskit.model import (
     Blame,
     Contract,
@@ -38,6 +40,7 @@ from chaoskit.model import (
     Status,
     Verdict,
 )
+from chaoskit.network import STORE_HOST
 from chaoskit.profiles import variables
 
 
@@ -316,6 +319,8 @@ def _unordered(plan: Plan, history: History, job: Job) -> str:
     """
     if program.is_watched(plan):
         return ""
+    if lost := _lost_store(plan, history):
+        return lost
     ordered = {slot for injection in plan.injections for slot in outcomes.ordered_to_die(plan, injection)}
     guard_codes = {code for guard in plan.profile.guards for code in guard.exit_codes}
     for view in job.ranks:
@@ -326,6 +331,16 @@ def _unordered(plan: Plan, history: History, job: Job) -> str:
             continue
         return f"rank {view.rank} was ended by signal {-code}, which nothing in this arm ordered"
     return ""
+
+
+def _lost_store(plan: Plan, history: History) -> str:
+    """The store outside of the ranks ended, though no fault meant its host."""
+    store = plan.network.store if plan.network is not None else ""
+    if {STORE_HOST, store} & {getattr(i.fault, "host", "") for i in plan.injections}:
+        return ""
+    said = [s.reason for s in history.all(Signalled) if s.guard == STORE_GUARD]
+    ended = next((reason for reason in said if "was ended by SIG" in reason), "")
+    return f"{ended}, which nothing in this arm ordered" if ended else ""
 
 
 def _not_in_effect(plan: Plan, history: History, job: Job) -> str:

@@ -64,7 +64,6 @@ class RankView:
     ended: Ended | None
     stops: tuple[Stopped, ...]  # and the ends of stops
     stopped: Stopped | None  # the last stop it did not come out of
-    paused: tuple[tuple[float, float], ...]  # the stops it came out of: since when, until when
     finished: Finished | None
     reported: Reported | None
     replicated: tuple[Replicated, ...]
@@ -275,7 +274,6 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         ended=ended,
         stops=tuple(e for e in events if isinstance(e, Stopped)),
         stopped=stop if isinstance(stop, Stopped) and stop.stopped else None,
-        paused=_paused([e for e in events if isinstance(e, Stopped)]),
         finished=next((e for e in events if isinstance(e, Finished)), None),
         reported=next((e for e in reversed(events) if isinstance(e, Reported)), None),
         replicated=tuple(e for e in events if isinstance(e, Replicated)),
@@ -285,11 +283,6 @@ def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
         outlived=ended is not None and ended.t_s > deadline,
         lost=sum(e.count + e.torn for e in events if isinstance(e, Lost)),
     )
-
-
-def _paused(changes: Sequence[Stopped]) -> tuple[tuple[float, float], ...]:
-    pairs = zip(changes, changes[1:], strict=False)
-    return tuple((a.t_s, b.t_s) for a, b in pairs if a.stopped and not b.stopped)
 
 
 def settled(history: History) -> History:

@@ -24,7 +24,7 @@ VICTIMS = ("peer_lost", "timeout", "mismatch")
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A link was down from ``since_s`` to ``until_s`` (infinity: it stayed so until ranks had failed)."""
+    """A link was down from ``since_s`` to ``until_s`` (infinity: it stayed so)."""
 
     host: str
     nic: str
@@ -80,7 +80,7 @@ def outages(job: Job) -> list[Outage]:
     found: list[Outage] = []
     for event in job.links:
         port = (event.host, event.nic)
-        if event.t_s > harmed or not is_used(job, *port):
+        if not is_used(job, *port) or (event.t_s > harmed and not event.up):
             continue
         if not event.up:
             down.setdefault(port, event.t_s)
@@ -99,6 +99,13 @@ def _fell(job: Job, event: LinkChanged, host: str) -> bool:
     return event.host == host and not event.up and is_used(job, host, event.nic)
 
 
+def was_down_s(job: Job, down: LinkChanged) -> float:
+    """Return for how long a link was down that went down with this event (infinity: it stayed so)."""
+    port = (down.host, down.nic)
+    back = (e.t_s for e in job.links if (e.host, e.nic) == port and e.up and e.t_s >= down.t_s)
+    return min(back, default=INF) - down.t_s
+
+
 def is_powered(job: Job, host: str, after_s: float) -> bool:
     """Did a path test after that time get through to or from ``host``, no link of which had come back?"""
     back_s = min((e.t_s for e in job.links if e.host == host and e.up and e.t_s > after_s), default=INF)
@@ -107,7 +114,7 @@ def is_powered(job: Job, host: str, after_s: float) -> bool:
 
 def _went_on(job: Job, outage: Outage) -> bool:
     """Did operations cross between that host and others after its link came back, or though it was down?"""
-    after_s = outage.since_s if outage.until_s == INF else outage.until_s
+    after_s = outage.since_s if outage.until_s > harmed_s(job) else outage.until_s
     if outage.host not in job.hosts:  # that of the store, without which no group forms
         formed = (e for v in job.ranks for e in v.entered if e.op == "init" and e.seq in v.completed)
         return any(e.t_s >= after_s for e in formed)

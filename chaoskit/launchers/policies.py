@@ -51,7 +51,7 @@ class WatchesStore(Protocol):
 @runtime_checkable
 class WatchesHosts(Protocol):
     """A policy that wants to know when a host does not answer any more (crashed, frozen), with its ranks, and
-    when it does again."""
+    when it does again: thawed, or rebooted. What became of its ranks meanwhile is told after that."""
 
     def on_host_lost(self, host: str, slots: Sequence[int], t: float) -> None: ...
     def on_host_back(self, host: str, t: float) -> None: ...

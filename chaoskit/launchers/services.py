@@ -20,7 +20,7 @@ from chaoskit import history
 from chaoskit.guards.group_kill import ended_how
 from chaoskit.history import Event, Malfunction
 from chaoskit.hosts import namespaces
-from chaoskit.hosts.messages import FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
+from chaoskit.hosts.messages import BACK, FAILED, LOST, MESSAGE_BYTES, READY, TEST, TESTED
 from chaoskit.hosts.namespaces import Doorway
 from chaoskit.launchers import kernel, rank_process, sweep
 from chaoskit.model import Plan
@@ -33,9 +33,14 @@ TESTS_MAX: Final = 2
 """At the first failure, and before everything is ended."""
 
 
+class NotStarted(Exception):
+    """What serves the hosts did not come up; the text says why, in one line."""
+
+
 class Services:
     """Those of one arm. ``send`` takes the events; ``let_go`` makes a forked child forget what is the
-    warden's. ``host_lost`` is told of a host that does not answer any more, with the slots of its ranks.
+    warden's. ``host_lost`` is told of a host that does not answer any more, with the slots of its ranks,
+    ``host_back`` of one that does again.
 
     Nothing is started without virtual hosts: then this knows no process and no doorway.
     """
@@ -46,11 +51,13 @@ class Services:
         send: Callable[[Event], None],
         let_go: Callable[[], None],
         host_lost: Callable[[str, tuple[int, ...]], None],
+        host_back: Callable[[str, tuple[int, ...]], None],
     ) -> None:
         self._arm_dir = arm_dir
         self._send = send
         self._let_go = let_go
         self._host_lost = host_lost
+        self._host_back = host_back
         self._lost: set[str] = set()
         self._pids: dict[int, str] = {}
         self._doorways: dict[str, Doorway] = {}
@@ -66,15 +73,18 @@ class Services:
     # ------------------------------------------------------------ start
 
     def start(self, plan: Plan) -> None:
-        """Make the hosts and start what serves them. Raises OSError or RuntimeError with what went wrong."""
+        """Make the hosts and start what serves them. Raises NotStarted."""
         network = plan.network
         if network is None:
             return
         self._host_of = {rank.slot: rank.host for rank in plan.ranks}
-        self._make_hosts(network)
-        self._start_switch(network, [rank.slot for rank in plan.ranks])
-        if plan.serves_store:
-            self._start_store(network, plan.master_port)
+        try:
+            self._make_hosts(network)
+            self._start_switch(network, [rank.slot for rank in plan.ranks])
+            if plan.serves_store:
+                self._start_store(network, plan.master_port)
+        except (OSError, RuntimeError) as error:
+            raise NotStarted(f"the virtual hosts could not be made: {error}") from error
 
     def _make_hosts(self, network: Network) -> None:
         here = namespaces.current_network()
@@ -106,8 +116,9 @@ class Services:
             end.close()
         said = _first_word(ours)
         if said != READY:
-            why = said.removeprefix(FAILED).decode(errors="replace") or "it ended without a word"
-            raise RuntimeError(f"the network of the virtual hosts could not be built: {why}")
+            why = said.removeprefix(FAILED).decode(errors="replace") or "its switch gave no sign of life"
+            line = " ".join(why.split())
+            raise NotStarted(f"the network of the virtual hosts could not be built: {line}; see {SWITCH}.log")
         self.switch = ours
 
     def _start_store(self, network: Network, port: int) -> None:
@@ -126,7 +137,7 @@ class Services:
         said = _first_word(ours)
         ours.close()
         if not said:
-            raise RuntimeError("the store outside of the ranks did not come up; see store.log")
+            raise NotStarted("the store outside of the ranks did not come up; see store.log")
 
     def _fork(self, name: str, kept: set[int], main: Callable[[], object]) -> None:
         warden = os.getpid()
@@ -169,12 +180,6 @@ class Services:
         """Return whether the host of that rank does not answer, so that no launcher learns of it or reaches
         it."""
         return self.host_of(slot) in self._lost
-
-    def found(self, host: str) -> bool:
-        """A process on ``host`` was seen to go on. Return whether the host was lost until now."""
-        was_lost = host in self._lost
-        self._lost.discard(host)
-        return was_lost
 
     @contextlib.contextmanager
     def network_of(self, slot: int) -> Iterator[None]:
@@ -240,6 +245,8 @@ class Services:
                 self._tested_until = 0.0
             elif said.startswith(LOST):
                 self._lose(said.removeprefix(LOST).decode())
+            elif said.startswith(BACK):
+                self._find(said.removeprefix(BACK).decode())
             elif said:
                 self._send(history.from_line(said.decode()))
             else:
@@ -249,7 +256,15 @@ class Services:
         if host in self._lost:
             return
         self._lost.add(host)
-        self._host_lost(host, tuple(slot for slot, name in self._host_of.items() if name == host))
+        self._host_lost(host, self._slots_on(host))
+
+    def _find(self, host: str) -> None:
+        if host in self._lost:
+            self._lost.discard(host)
+            self._host_back(host, self._slots_on(host))
+
+    def _slots_on(self, host: str) -> tuple[int, ...]:
+        return tuple(slot for slot, name in self._host_of.items() if name == host)
 
     # ------------------------------------------------------------ end
 

@@ -39,11 +39,10 @@ from chaoskit.launchers.ending import Killer, Leftovers
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.outbox import Outbox
 from chaoskit.launchers.resources import ArmResources
-from chaoskit.launchers.services import STORE, Services
+from chaoskit.launchers.services import STORE, NotStarted, Services
 from chaoskit.launchers.signals import Signals
 from chaoskit.launchers.spawning import LAUNCHER, Spawner
 from chaoskit.model import Plan
-from chaoskit.network import STORE_HOST
 from chaoskit.rank import region
 
 Sender = Literal["launcher", "supervisor"]
@@ -67,7 +66,10 @@ class Warden:
         self._alive: dict[int, _Rank] = {}  # by pid
         self._policies = policies.Policies()
         self._resources = ArmResources()
-        self._services = Services(Path(launch.arm_dir), self._send, self._let_go, self._host_lost)
+        self._services = Services(
+            Path(launch.arm_dir), self._send, self._let_go, self._host_lost, self._host_back
+        )
+        self._untold: dict[int, int] = {}  # exit codes on hosts that do not answer, by slot
         self._sent_to_all: list[tuple[str, policies.Kill]] = []
         self._childless = False
         self._started_all = False
@@ -86,6 +88,8 @@ class Warden:
         try:
             self._prepare()
             self._start_ranks()
+        except NotStarted as why:
+            self._give_up(str(why))
         except Exception:  # noqa: BLE001 - whatever it was, the arm is ended and the runner told
             self._give_up(traceback.format_exc())
         self._started_all = True
@@ -188,11 +192,13 @@ class Warden:
         for policy in self._policies.of_hosts:
             policy.on_host_lost(host, slots, time.monotonic())
 
-    def _goes_on(self, host: str, now: float) -> None:
-        """A process there was continued: if the host stood still as a whole, it answers again."""
-        if self._services.found(host):
-            for policy in self._policies.of_hosts:
-                policy.on_host_back(host, now)
+    def _host_back(self, host: str, slots: tuple[int, ...]) -> None:
+        """It answers again, and tells what has become of its ranks meanwhile."""
+        now = time.monotonic()
+        for policy in self._policies.of_hosts:
+            policy.on_host_back(host, now)
+        for slot in [slot for slot in slots if slot in self._untold]:
+            self._tell_end(slot, self._untold.pop(slot), now)
 
     def _end_if_told(self, told: bool) -> None:
         """Evidence first: paths between virtual hosts are tested before the end, if anybody waits for it."""
@@ -276,8 +282,6 @@ class Warden:
                 policy.on_store_end(exit_code, now)
 
     def _store_stopped_or_continued(self, stopped: bool, now: float) -> None:
-        if not stopped:
-            self._goes_on(STORE_HOST, now)
         for policy in self._policies.of_store:
             tell = policy.on_store_stop if stopped else policy.on_store_continue
             tell(now)
@@ -287,8 +291,6 @@ class Warden:
         if stopped:
             self._release_holders()
             self._services.test_paths()
-        else:
-            self._goes_on(self._services.host_of(rank.slot), now)
         for policy in self._policies.of_ranks if not self._services.is_lost(rank.slot) else ():
             tell = policy.on_stop if stopped else policy.on_continue
             tell(rank.slot, now)
@@ -301,8 +303,14 @@ class Warden:
         self._send(Ended(now, rank.slot, exit_code, by, oom_kill))
         if exit_code != 0:
             self._services.test_paths()
-        for policy in self._policies.of_ranks if not self._services.is_lost(rank.slot) else ():
-            policy.on_end(rank.slot, exit_code, self._work_done(rank.slot), now)
+        if self._services.is_lost(rank.slot):
+            self._untold[rank.slot] = exit_code
+        else:
+            self._tell_end(rank.slot, exit_code, now)
+
+    def _tell_end(self, slot: int, exit_code: int, now: float) -> None:
+        for policy in self._policies.of_ranks:
+            policy.on_end(slot, exit_code, self._work_done(slot), now)
 
     def _work_done(self, slot: int) -> bool:
         if self._launch.memfd < 0:

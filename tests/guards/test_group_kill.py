@@ -167,6 +167,28 @@ def test_a_host_that_answers_again_learns_of_the_decision() -> None:
     assert policy.next_due() is None
 
 
+def test_a_silent_host_is_not_missed_once_its_ranks_had_done_their_work() -> None:
+    for ends, due in (
+        ([(2, True), (3, True)], None),
+        ([(2, True), (3, False)], 10.0),
+        ([(2, True)], 10.0),
+        ([], 10.0),
+    ):
+        policy = SILENT.policy(4)
+        for slot, done in ends:
+            policy.on_end(slot, 0, done, 0.5)
+        policy.on_host_lost("hostB", (2, 3), 1.0)
+        assert policy.next_due() == due, ends
+
+
+def test_of_a_rebooted_host_its_ranks_ends_are_told_late() -> None:
+    policy = SILENT.policy(4)
+    policy.on_host_lost("hostB", (2, 3), 1.0)
+    policy.on_host_back("hostB", 3.0)
+    policy.on_end(2, -9, False, 3.0)
+    assert policy.due(3.0) == [Kill(None, signal.SIGKILL, "process 2 was ended by SIGKILL")]
+
+
 def test_hosts_without_ranks_and_rules_that_are_off_do_nothing() -> None:
     policy = SILENT.policy(2)
     policy.on_host_lost("store", (), 1.0)

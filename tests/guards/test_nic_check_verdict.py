@@ -190,3 +190,53 @@ def test_rates_are_bits_per_second() -> None:
         "25 Gbit/s",
         "64 kbit/s",
     ]
+
+
+def on(*names: str) -> list[Card]:
+    return [card(rank, name, f"10.0.0.{rank + 1}") for rank, name in enumerate(names)]
+
+
+def every_pair(cards: Sequence[Card], *dead: int) -> list[tuple[int, int]]:
+    """All pairs that one of ``dead`` is in."""
+    return [(a, b) for a in range(len(cards)) for b in range(a) if a in dead or b in dead]
+
+
+def test_an_interface_of_another_name_that_works_is_not_to_blame() -> None:
+    for names in (
+        ("eth0", "eth0", "ens3"),
+        ("eth0", "eth0", "ens3", "ens3"),
+        ("eth0", "eth0", "ens3", "ib0"),
+    ):
+        cards = on(*names)
+        assert verdict(fails(*every_pair(cards, 0)), cards).blames == ("nic hostA eth0",)
+        last = len(cards) - 1
+        found = verdict(fails(*every_pair(cards, last)), cards).blames
+        assert found == (f"nic host{HOSTS[last]} {names[last]}",)
+        assert verdict(fails((last, 0)), cards).blames == (f"link hostA–host{HOSTS[last]}",)
+
+
+def test_odd_interfaces_that_reach_only_one_another_are_to_blame() -> None:
+    cards = on("eth0", "eth0", "eth0", "eth1", "eth1")
+    failing = [(source, target) for source in (3, 4) for target in range(3)]
+    assert verdict(fails(*failing), cards).blames == ("nic hostD eth1", "nic hostE eth1")
+
+
+def test_a_dead_port_is_seen_beside_an_odd_interface() -> None:
+    cards = on("eth0", "eth0", "eth0", "ib0", "ens3")  # ens3 works
+    found = verdict(fails(*every_pair(cards, 0, 3)), cards).blames
+    assert found == ("nic hostD ib0", "nic hostA eth0")
+
+
+@given(st.lists(st.sampled_from(["eth0", "ens3", "ib0"]), min_size=2, max_size=6), st.data())
+def test_no_interface_is_blamed_all_of_whose_pairs_work(names: list[str], data: st.DataObject) -> None:
+    """Nor one that reaches an interface of another name: that it differs is then not what is wrong."""
+    cards = on(*names)
+    pairs = every_pair(cards, *range(len(cards)))
+    failing = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    blames = verdict(fails(*failing), cards).blames
+    assert blames
+    for rank, name in enumerate(names):
+        if f"nic host{HOSTS[rank]} {name}" in blames:
+            assert any(rank in pair for pair in failing)
+            works = [p for p in pairs if rank in p and p not in failing]
+            assert {names[other] for pair in works for other in pair} <= {name}

@@ -303,6 +303,7 @@ def test_no_fin_gets_out_of_a_host_that_crashes(inside: Inside, tmp_path: Path) 
                     with pytest.raises(TimeoutError):
                         receiver.recv(1)
             made.hear(lambda: made.links()[1:] == [("hostB", "eth0", True)])  # rebooted
+            made.hear(lambda: made.heard[-1] == "back hostB")
 
     inside(body)
 
@@ -316,11 +317,27 @@ def test_a_frozen_host_stands_still_and_goes_on(inside_both: Inside, tmp_path: P
             assert state_of(other) != "T"
             made.hear(lambda: "lost hostB" in made.heard)
             assert made.test()["hostA", "hostB", "eth0"].state == "open"  # its kernel answers
+            made.hear(lambda: "back hostB" in made.heard)
             assert until(lambda: state_of(frozen) == "S")
             for pid in (frozen, other):
                 os.kill(pid, signal.SIGKILL)
 
     inside_both(body)
+
+
+def test_a_host_is_back_when_nothing_stands_any_more_that_froze_it(inside: Inside, tmp_path: Path) -> None:
+    def body() -> None:
+        with arm(tmp_path) as made:
+            frozen = made.start("hostB", linger)
+            made.order("freeze", "hostB")
+            made.order("freeze", "hostB", for_s=0.05)
+            made.order("port", "hostA", for_s=0.2)
+            made.hear(lambda: len(made.links()) == 2)  # later than the end of the second freeze
+            assert "back hostB" not in made.heard
+            assert state_of(frozen) == "T"
+            os.kill(frozen, signal.SIGKILL)
+
+    inside(body)
 
 
 def test_a_name_is_known_late(inside_both: Inside, tmp_path: Path) -> None:

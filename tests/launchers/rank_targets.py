@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def order_crash(plan, slot, channels):
 
 def order_freeze(plan, slot, channels):
     _order(channels, slot, Order("freeze", "hostB"))
+    wait(plan, slot, channels)
+
+
+def order_short_freeze(plan, slot, channels):
+    """Slot 2 is gone when its host stands still for a moment; the others go on for longer than it may."""
+    show_others(channels, slot)
+    wait_for_others(channels, b"RRR")
+    if slot == 0:
+        orderer(channels.orders)(Order("freeze", "hostB", for_s=0.05))
+        time.sleep(0.6)
+    os._exit(0)
+
+
+def order_reboot(plan, slot, channels):
+    _order(channels, slot, Order("crash", "hostB", for_s=0.05))
     wait(plan, slot, channels)
 
 
@@ -312,6 +328,22 @@ def plan_on_hosts(text):
     kill = GroupKill(signal="SIGKILL", host_silent_s=0.3)
     plan = _plan(kill, StoreOutside(silent_s=0.2, grace_s=0.2))
     return dataclasses.replace(plan, network=network, ranks=ranks)
+
+
+def plan_on_hosts_with_a_switch_that_ends(text):
+    """As if it was killed while it builds. In the warden, which ends with the arm."""
+    from chaoskit.hosts import switch
+
+    switch.run = lambda network, wiring: os.kill(os.getpid(), signal.SIGKILL)
+    return plan_on_hosts(text)
+
+
+def plan_on_hosts_that_cannot_be(text):
+    plan = plan_on_hosts(text)
+    first, *others = plan.network.hosts
+    broken = dataclasses.replace(first.nics[0], name="a name that is too long for a link")
+    hosts = (dataclasses.replace(first, nics=(broken,)), *others)
+    return dataclasses.replace(plan, network=dataclasses.replace(plan.network, hosts=hosts))
 
 
 def plan_prepared(text):

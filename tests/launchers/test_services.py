@@ -37,7 +37,7 @@ def torch_server() -> Iterator[Server]:
 
 @pytest.fixture
 def begin(start: Callable[..., Any], torch_server: Server) -> Begin:
-    return lambda target="wait": start(target, ranks=3, plan="plan_on_hosts", on=torch_server)
+    return lambda target="wait", plan="plan_on_hosts": start(target, ranks=3, plan=plan, on=torch_server)
 
 
 def child(arm: Any, name: str) -> int:
@@ -102,6 +102,36 @@ def test_a_frozen_host_is_taken_away_with_its_ranks(begin: Begin) -> None:
     assert [(e.slot, e.stopped) for e in events.all(Stopped)] == [(2, True)]
     why = (signal.SIGKILL, "hostB has not answered for 0.3 s")
     assert reasons(events, "group_kill") == dict.fromkeys(range(3), why)
+
+
+def test_a_host_that_thaws_is_forgiven_though_no_rank_is_left_on_it(begin: Begin) -> None:
+    events = begin("order_short_freeze").finish()
+    assert {e.slot: e.exit_code for e in events.all(Ended)} == dict.fromkeys(range(3), 0)
+    assert events.all(Signalled) == []
+
+
+def test_a_rebooted_host_tells_that_its_ranks_are_gone(begin: Begin) -> None:
+    events = begin("order_reboot").finish()
+    why = (signal.SIGKILL, "process 2 was ended by SIGKILL")
+    assert reasons(events, "group_kill") == {0: why, 1: why}
+    assert {e.slot: e.by for e in events.all(Ended)} == {0: "launcher", 1: "launcher", 2: ""}
+
+
+def test_a_switch_that_ends_while_it_builds_is_told_in_one_line(begin: Begin) -> None:
+    arm = begin(plan="plan_on_hosts_with_a_switch_that_ends")
+    (told,) = arm.finish().all(Malfunction)
+    assert told.message == (
+        "the network of the virtual hosts could not be built: its switch gave no sign of life; see switch.log"
+    )
+
+
+def test_a_network_that_cannot_be_built_is_told_in_one_line(begin: Begin) -> None:
+    arm = begin(plan="plan_on_hosts_that_cannot_be")
+    (told,) = arm.finish().all(Malfunction)
+    assert told.message.startswith("the network of the virtual hosts could not be built: ")
+    assert told.message.endswith("; see switch.log")
+    assert "\n" not in told.message
+    assert "Traceback" in (arm.folder / "switch.log").read_text()
 
 
 def test_the_end_of_the_switch_is_a_malfunction(begin: Begin) -> None:

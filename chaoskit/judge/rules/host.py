@@ -19,6 +19,10 @@ torn down."""
 STORE_GUARD = "store_outside"
 LINK_S = 1.0
 """A link that went down within so much of the ranks' end went down with them."""
+REBOOT_S = 0.5
+"""No host that lost power has its link back sooner."""
+WAITED_SHARE = 0.5
+"""A stop explains a wait in vain if it lasted for this share of it."""
 
 
 def find(job: Job) -> Blame | None:
@@ -78,7 +82,10 @@ def _all_gone(job: Job, host: str, near: list[Cause], first: Cause) -> bool:
         return False
     if first.kind is not Kind.KILLED:
         return len(views) > 1
-    link = _went_down(job, host, first.t_s) is not None
+    event = reach.went_down(job, host, first.t_s - LINK_S, first.t_s + LINK_S)
+    if event is not None and reach.was_down_s(job, event) < REBOOT_S:
+        return False
+    link = event is not None
     powered = reach.is_powered(job, host, max(c.t_s for c in near if c.view.host == host))
     return not powered and link if len(views) == 1 else link or not powered
 
@@ -101,13 +108,22 @@ def _was_frozen(job: Job, before_s: float) -> Blame | None:
     for host in job.hosts:
         views = job.on(host)
         stops = [_stop_around(v, harmed) for v in views]
-        times = [t for t in stops if t is not None]
+        times = [t for t in stops if t is not None and harmed - t >= WAITED_SHARE * _waited_s(job, harmed)]
         if len(views) < 2 or len(times) < len(views) or len(views) == len(job.ranks):
             continue
         if max(times) - min(times) <= TOGETHER_S and min(times) <= before_s:
             reason = f"{_every_rank(job, [host])} was stopped, all of them together, until others had failed"
             return Blame((Culprit("host", host),), Kind.FROZEN, reason, views[0].last_line)
     return None
+
+
+def _waited_s(job: Job, harmed: float) -> float:
+    """How long the operation had been under way that was the first to fail."""
+    failed = next(((v, f) for v in job.ranks for f in v.failed if f.t_s == harmed), None)
+    if failed is None:
+        return 0.0
+    view, event = failed
+    return max((harmed - e.t_s for e in view.entered if e.seq == event.seq), default=0.0)
 
 
 def _stop_around(view: RankView, t_s: float) -> float | None:

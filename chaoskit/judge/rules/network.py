@@ -22,6 +22,7 @@ NIC_CHECK = "nic_check"
 DEAD: tuple[PathState, ...] = ("silent", "refused")
 ANSWER_S = 1.0
 """A link was down for so long before an error of a program's own may be its answer to that."""
+REPORTED_LATE_S = 0.25
 NAMED_MAX = 6
 """So many pairs of hosts are told in a reason; all of them are culprits."""
 
@@ -74,10 +75,11 @@ def find(job: Job) -> Blame | None:
     if len(job.hosts) < 2:
         return None
     down = reach.outages(job)
-    stayed = [o for o in down if o.until_s == INF]
+    harmed = reach.harmed_s(job)
+    stayed = [o for o in down if o.until_s == INF or o.until_s > harmed]
     found = _dead(job, stayed) or _unplugged(job)
     if found is None and not any(reach.outside(job, v) for v in job.ranks):
-        found = _slow(job) or _flapped(job, [o for o in down if o.until_s < INF])
+        found = _slow(job) or _flapped(job, [o for o in down if o not in stayed])
     return found
 
 
@@ -93,7 +95,15 @@ def _somebody_left_first(job: Job) -> bool:
 
 def _is_first(job: Job, causes: list[Cause]) -> bool:
     own_s = min((c.t_s for c in causes), default=INF)
-    return own_s < INF and own_s <= reach.harmed_s(job)
+    return own_s < INF and own_s <= _suffered_s(job)
+
+
+def _suffered_s(job: Job) -> float:
+    """From when on ranks suffered from something else than a lost peer, whose end may be reported after its
+    connections closed."""
+    harmed = reach.harmed_s(job)
+    lost = [f for v in job.ranks for f in v.failed if f.t_s == harmed and "imed out" not in f.message]
+    return harmed + REPORTED_LATE_S if lost else harmed
 
 
 def _is_to_blame(job: Job, outage: Outage) -> bool:
@@ -105,6 +115,8 @@ def _is_to_blame(job: Job, outage: Outage) -> bool:
     causes = first_end.strong(job)
     if any(c.t_s <= outage.since_s for c in causes):
         return False
+    if outage.until_s < INF:  # it came back
+        causes = [*causes, *first_end.exits(job)]
     return not _is_first(job, [c for c in causes if not _is_answer(c, outage)])
 
 
