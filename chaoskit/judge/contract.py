@@ -200,13 +200,14 @@ def _late(contract: Contract, plan: Plan, latency: float | None) -> list[str]:
 
 def _exits(contract: Contract, job: Job) -> list[str]:
     lines = []
-    codes = {v.rank: v.exit_code for v in job.ranks if not v.alive_at_deadline}
-    nonzero = any(code != 0 for code in codes.values())
+    ended = [v for v in job.ranks if not v.alive_at_deadline]
+    codes = {v.rank: v.exit_code for v in ended}  # of a rank that is claimed twice, the last
+    nonzero = any(v.exit_code != 0 for v in ended)
     if job.launcher is not None and job.launcher.by == "":  # its exit code is the job's
         nonzero = job.launcher.exit_code != 0
     if contract.exit == "nonzero" and not nonzero:
         lines.append("the job did not end nonzero")
-    if contract.exit == "zero" and (nonzero or len(codes) < len(job.ranks)):
+    if contract.exit == "zero" and (nonzero or len(ended) < len(job.ranks)):
         lines.append("the job did not end 0")
     for rank, code in contract.exit_codes:
         got = codes.get(rank)

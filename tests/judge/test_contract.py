@@ -22,6 +22,7 @@ from chaoskit.history import (
     GuardFired,
     Held,
     History,
+    Identity,
     Interrupted,
     Leftover,
     Malfunction,
@@ -29,6 +30,7 @@ from chaoskit.history import (
     Sampled,
 )
 from chaoskit.judge import contract
+from chaoskit.judge.job import Job
 from chaoskit.model import (
     Contract,
     Culprit,
@@ -440,3 +442,16 @@ def test_ranks_behind_a_bad_interface_are_victims() -> None:
     story.timed_out(0, 1, 2, 3)
     found = verdict(on_hosts(Stall()), story)
     assert found.culprits == (Culprit("nic", "hostB eth0"),) and found.victims == (0, 1, 2, 3)
+
+
+def test_a_job_that_claims_a_rank_twice_ends_nonzero_by_either_process() -> None:
+    story = Story(size=2)
+    story.events = [
+        dataclasses.replace(e, rank=0) if isinstance(e, Identity) else e for e in story.events
+    ]  # two processes claim rank 0
+    story.end(0, 80)
+    story.end(1, 0)
+    job = Job.of(History.of(story.events))
+    promise = Contract(outcome=None, exit="nonzero")
+    assert contract._exits(promise, job) == []
+    assert contract._exits(dataclasses.replace(promise, exit="zero"), job) == ["the job did not end 0"]
