@@ -57,7 +57,11 @@ class Item:
 
     def judged(self) -> ScenarioResult:
         ordered = [self.verdicts[key] for key in self.plans if key in self.verdicts]
-        return scenario_result.judge(self.scenario.name, self.backend, self.scenario.healthy, ordered)
+        contracts = (plan.hardened_contract for plan in self.plans.values())
+        completes = any(contract.outcome is Outcome.COMPLETED for contract in contracts)
+        return scenario_result.judge(
+            self.scenario.name, self.backend, self.scenario.healthy, ordered, completes
+        )
 
 
 def watched(request: WatchRequest) -> Scenario:

@@ -71,7 +71,8 @@ class Kind(enum.StrEnum):
     WRONG_RESULT = "wrong_result"
     DIVERGED = "diverged"  # state that is known to be replicated differs from the other ranks'
     CONFIGURATION = "configuration"
-    UNREACHABLE = "unreachable"  # the network between ranks does not carry, or too little
+    UNREACHABLE = "unreachable"  # the network between ranks does not carry what a job needs
+    TOO_SLOW = "too_slow"  # it carries less than was asked for, and the job goes on
     HUNG_IN_TEARDOWN = "hung_in_teardown"
     ABORT_AT_TEARDOWN = "abort_at_teardown"
     UNKNOWN = "unknown"

@@ -38,10 +38,12 @@ def files_of_a_run() -> Judge:
     """Return how the files that the engine writes are judged; imports the engine."""
     from chaoskit import codec, engine
     from chaoskit.judge import scenario_result
+    from chaoskit.model import Outcome
 
     def read_plan(text: str) -> PlanFacts:
         plan = codec.load_plan(text)
-        return PlanFacts(plan.healthy, plan.seed)
+        completes = plan.hardened_contract.outcome is Outcome.COMPLETED
+        return PlanFacts(plan.healthy, plan.seed, completes)
 
     return Judge(lambda folders: engine.judge_again(*folders), read_plan, scenario_result.judge)
 

@@ -35,6 +35,8 @@ class PlanFacts:
 
     healthy: bool
     seed: int
+    completes: bool = False
+    """The hardened contract is one of a job that completes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Judge:
     """The verdict of an arm that was written into these folders. Raises InvalidInput."""
     read_plan: Callable[[str], PlanFacts]
     """What the plan (the text of plan.json) says. Raises InvalidInput."""
-    scenario: Callable[[str, Backend, bool, Sequence[Verdict]], ScenarioResult]
+    scenario: Callable[[str, Backend, bool, Sequence[Verdict], bool], ScenarioResult]
+    """Of a scenario: name, backend, healthy, the verdicts of its arms, completes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +192,9 @@ def _scenarios(arms: Sequence[_Arm], how: Judge) -> Iterator[ScenarioResult]:
         groups.setdefault((arm.run_dir, arm.verdict.scenario, arm.verdict.backend), []).append(arm)
     for (_, name, backend), members in groups.items():
         members.sort(key=lambda a: (a.verdict.arm, a.verdict.repeat, a.verdict.attempt))
-        healthy = any(a.facts is not None and a.facts.healthy for a in members)
-        yield how.scenario(name, backend, healthy, [a.verdict for a in members])
+        facts = [a.facts for a in members if a.facts is not None]
+        healthy, completes = any(f.healthy for f in facts), any(f.completes for f in facts)
+        yield how.scenario(name, backend, healthy, [a.verdict for a in members], completes)
 
 
 def _record(run_dir: Path, arms: Sequence[_Arm], problems: list[Problem]) -> _Record:

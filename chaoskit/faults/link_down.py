@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoskit.faults import _hosts
-from chaoskit.faults.family import ANYWHERE, Moment, RankFault
-from chaoskit.model import RankSet, Span
+from chaoskit.faults._hosts import NetworkFault, meant
+from chaoskit.faults.family import Moment
 from chaoskit.network import Order
 
 
 @dataclass(frozen=True, slots=True)
-class LinkDown(RankFault):
+class LinkDown(NetworkFault):
     """The port of the switch into which the host is plugged goes down: a cable that is pulled, a switch that
     restarts. Nobody gets a FIN or RST; connections that exist live on if the link comes back in time
     (`back_after`), as TCP repeats what was lost. The host is the rank's, or `host`; the interface `nic`, or
@@ -28,17 +27,9 @@ class LinkDown(RankFault):
     """
 
     name: ClassVar[str] = "link-down"
-    triggers: ClassVar[frozenset[str]] = ANYWHERE
-    any_thread: ClassVar[bool] = True
-    needs_hosts: ClassVar[bool] = True
 
-    rank: RankSet
     host: str = ""
     nic: str = ""
-    back_after_s: Span | float = _hosts.NEVER
-
-    def __post_init__(self) -> None:
-        _hosts.check_back_after(self.back_after_s)
 
     def fire(self, here: Moment) -> None:
-        _hosts.order(here, Order("port", _hosts.meant(self.host), self.nic), self.back_after_s)
+        self.order(here, Order("port", meant(self.host), self.nic))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoskit.faults import _hosts
-from chaoskit.faults.family import ANYWHERE, Moment, RankFault
-from chaoskit.model import RankSet, Span
+from chaoskit.faults._hosts import NetworkFault, meant
+from chaoskit.faults.family import Moment
 from chaoskit.network import Order
-from chaoskit.rates import rate_bps
+from chaoskit.rates import HINT, rate_bps
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSlow(RankFault):
+class LinkSlow(NetworkFault):
     """The link of a host suddenly carries no more than `rate`, in both directions, as a cable or a port does
     that has negotiated a lower speed, or a network that others fill. Every connection lives; what is sent
     takes as long as it takes. The host is the rank's, or `host`; the interface `nic`, or all in a switch.
@@ -28,21 +27,19 @@ class LinkSlow(RankFault):
     """
 
     name: ClassVar[str] = "link-slow"
-    triggers: ClassVar[frozenset[str]] = ANYWHERE
-    any_thread: ClassVar[bool] = True
-    needs_hosts: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("link-rate",)
 
-    rank: RankSet
     rate: str = "8kbit"
     host: str = ""
     nic: str = ""
-    back_after_s: Span | float = _hosts.NEVER
 
     def __post_init__(self) -> None:
-        _hosts.check_back_after(self.back_after_s)
-        rate_bps(self.rate)  # raises ValueError
+        NetworkFault.__post_init__(self)  # super() does not work in a class with slots
+        try:
+            rate_bps(self.rate)
+        except ValueError as error:
+            raise ValueError(f"rate {error} ({HINT})") from None
 
     def fire(self, here: Moment) -> None:
-        what = Order("rate", _hosts.meant(self.host), self.nic, rate_bps(self.rate))
-        _hosts.order(here, what, self.back_after_s)
+        what = Order("rate", meant(self.host), self.nic, rate_bps(self.rate))
+        self.order(here, what)

@@ -6,14 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoskit.faults import _hosts
-from chaoskit.faults.family import ANYWHERE, Moment, RankFault
-from chaoskit.model import RankSet, Span
+from chaoskit.faults._hosts import NetworkFault, meant
+from chaoskit.faults.family import Moment
 from chaoskit.network import Order
 
 
 @dataclass(frozen=True, slots=True)
-class NameLate(RankFault):
+class NameLate(NetworkFault):
     """A name does not resolve on the host yet, and does so `back_after` later, as in a cluster where a name
     service learns of a node after it has started. The host is the rank's, or `host`; the name `address`, or
     that in MASTER_ADDR.
@@ -29,18 +28,10 @@ class NameLate(RankFault):
     """
 
     name: ClassVar[str] = "name-late"
-    triggers: ClassVar[frozenset[str]] = ANYWHERE
-    any_thread: ClassVar[bool] = True
-    needs_hosts: ClassVar[bool] = True
 
-    rank: RankSet
     host: str = ""
     address: str = ""
-    back_after_s: Span | float = _hosts.NEVER
-
-    def __post_init__(self) -> None:
-        _hosts.check_back_after(self.back_after_s)
 
     def fire(self, here: Moment) -> None:
         name = self.address or os.environ.get("MASTER_ADDR", "")
-        _hosts.order(here, Order("name", _hosts.meant(self.host), name=name), self.back_after_s)
+        self.order(here, Order("name", meant(self.host), name=name))

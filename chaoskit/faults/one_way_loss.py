@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoskit.faults import _hosts
-from chaoskit.faults.family import ANYWHERE, Moment, RankFault
-from chaoskit.model import RankSet, Span
+from chaoskit.faults._hosts import NetworkFault, meant
+from chaoskit.faults.family import Moment
 from chaoskit.network import Order
 
 
 @dataclass(frozen=True, slots=True)
-class OneWayLoss(RankFault):
+class OneWayLoss(NetworkFault):
     """What the host sends is lost at all others, without an error; what they send arrives. A broken fibre of
     a pair, an asymmetric route or filter. The host is the rank's, or `host`.
 
@@ -26,17 +25,9 @@ class OneWayLoss(RankFault):
     """
 
     name: ClassVar[str] = "one-way-loss"
-    triggers: ClassVar[frozenset[str]] = ANYWHERE
-    any_thread: ClassVar[bool] = True
-    needs_hosts: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("packet-rules",)
 
-    rank: RankSet
     host: str = ""
-    back_after_s: Span | float = _hosts.NEVER
-
-    def __post_init__(self) -> None:
-        _hosts.check_back_after(self.back_after_s)
 
     def fire(self, here: Moment) -> None:
-        _hosts.order(here, Order("one-way", _hosts.meant(self.host)), self.back_after_s)
+        self.order(here, Order("one-way", meant(self.host)))

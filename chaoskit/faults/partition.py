@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoskit.faults import _hosts
-from chaoskit.faults.family import ANYWHERE, Moment, RankFault
-from chaoskit.model import RankSet, Span
+from chaoskit.faults._hosts import NetworkFault, meant
+from chaoskit.faults.family import Moment
 from chaoskit.network import Order
 
 
 @dataclass(frozen=True, slots=True)
-class Partition(RankFault):
+class Partition(NetworkFault):
     """The hosts of `apart` no longer reach the others, nor these them, while every link stays up and nobody
     gets an error: two switches that have lost the line between them, a wrong rule of a firewall. Without
     `apart` it is the host of the rank that stands alone.
@@ -27,17 +26,9 @@ class Partition(RankFault):
     """
 
     name: ClassVar[str] = "partition"
-    triggers: ClassVar[frozenset[str]] = ANYWHERE
-    any_thread: ClassVar[bool] = True
-    needs_hosts: ClassVar[bool] = True
 
-    rank: RankSet
     apart: tuple[str, ...] = ()
-    back_after_s: Span | float = _hosts.NEVER
-
-    def __post_init__(self) -> None:
-        _hosts.check_back_after(self.back_after_s)
 
     def fire(self, here: Moment) -> None:
-        apart = self.apart or (_hosts.meant(""),)
-        _hosts.order(here, Order("partition", hosts=apart), self.back_after_s)
+        apart = self.apart or (meant(""),)
+        self.order(here, Order("partition", hosts=apart))

@@ -11,8 +11,8 @@ from chaoskit.guards import torch_hooks, uncaught
 from chaoskit.guards.context import GuardContext, number
 from chaoskit.guards.early_store import Place, place_of
 from chaoskit.guards.nic_checking import Checking, Finding, Terms
-from chaoskit.guards.nic_rate import parse_rate
 from chaoskit.model import Guard
+from chaoskit.rates import HINT, rate_bps
 
 _CONNECT_LEAST_S = 1.0
 """A machine under load stalls for tenths of a second, and a lost packet is sent again after one."""
@@ -65,15 +65,21 @@ class NicCheck(Guard):
     min_rate: str = ""
 
     def __post_init__(self) -> None:
-        parse_rate(self.min_rate)
+        self._min_bps()
 
     def arm(self, rank: GuardContext) -> tuple[str, ...]:
         """Stand in front of ``init_process_group``."""
-        rate_bps = parse_rate(self.min_rate)
-        terms = Terms(max(self.connect_timeout_s, _CONNECT_LEAST_S), self.wait_s, rate_bps)
+        terms = Terms(max(self.connect_timeout_s, _CONNECT_LEAST_S), self.wait_s, self._min_bps())
         torch_hooks.around_init(_Before(terms, rank))
         rate = (f"min_rate={self.min_rate}",) if self.min_rate else ()
         return (f"connect_timeout={terms.connect_s:g}s", f"wait={terms.wait_s:g}s", *rate)
+
+    def _min_bps(self) -> float:
+        """Return bits per second, 0 where nothing is to be measured. Raises ValueError."""
+        try:
+            return rate_bps(self.min_rate) if self.min_rate else 0.0
+        except ValueError as error:
+            raise ValueError(f"nic_check: min_rate {error} ({HINT})") from None
 
 
 class _Before:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import re
 import socket
 import threading
 import time
@@ -19,6 +18,7 @@ from chaoskit.guards.nic_card import Card, Device
 from chaoskit.guards.nic_gathering import Gathering
 from chaoskit.guards.nic_probe import Responder, Target, open_for_sending
 from chaoskit.model import Culprit
+from chaoskit.rates import measured_text
 
 MOST_S: Final = 12.0
 _SEND_S, _SEND_BYTES = 0.3, 32 << 20
@@ -31,30 +31,10 @@ _ENOUGH = 0.9
 """Headers take 6 %, and a short measurement is rough."""
 _ABLE = 4
 """By how much this machine must be able to surpass what a link carried, for the link to be the limit."""
-_RATE = re.compile(r"(\d+(?:\.\d+)?) ?([kmg])bit(?:/s)?")
-_UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 _MEETS_S = 3.0
 
 Rates = Mapping[tuple[int, int], float]
 """Bits per second by the places of sender and receiver among the hosts; -1 is not known."""
-
-
-def parse_rate(text: str) -> float:
-    """Return the bits per second of ``10gbit``; 0 for ''. Raises ValueError."""
-    if not text:
-        return 0.0
-    match = _RATE.fullmatch(text.strip().lower())
-    rate = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if rate <= 0:
-        raise ValueError(f"nic_check: min_rate must be a rate such as 800mbit or 10gbit, is {text!r}")
-    return rate
-
-
-def rate_text(bps: float) -> str:
-    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6)):
-        if bps >= size / 2:
-            return f"{bps / size:.2g} {unit}" if bps < size * 100 else f"{bps / size:.0f} {unit}"
-    return f"{bps / 1e3:.0f} kbit/s"
 
 
 def slow(
@@ -91,7 +71,7 @@ def _told(here: int, hosts: Sequence[Card], rates: Rates, min_bps: float) -> tup
     _, bps, of, to = min(row for row in found if _is_slow(row[1], min_bps))
     way, peer = ("to", hosts[to]) if of == here else ("from", hosts[of])
     nic = f"{hosts[here].host} {hosts[here].ends[0].interface}"
-    line = f"{nic} carries {rate_text(bps)} {way} {peer.host}, below min_rate {rate_text(min_bps)}"
+    line = f"{nic} carries {measured_text(bps)} {way} {peer.host}, below min_rate {measured_text(min_bps)}"
     return line, (str(Culprit("nic", nic)),)
 
 

@@ -3,6 +3,7 @@ blame. Pure: no sockets, no store, no clock."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,7 +178,21 @@ def _odd_families(failures: Sequence[Failure], cards: Sequence[Card]) -> _Found:
 
 def _odd_interfaces(failures: Sequence[Failure], cards: Sequence[Card]) -> _Found:
     kinds = {card.rank: tuple(end.interface for end in card.ends) for card in cards}
-    return _odd(failures, cards, kinds, _understood(failures, cards, kinds))
+    found = _odd(failures, cards, kinds, _understood(failures, cards, kinds))
+    if _most_agree(failures, cards, kinds):
+        return found
+    silent = _cut_off(failures, cards)  # without most to differ from, who reaches nobody says more
+    return {failure: named for failure, named in found.items() if failure not in silent}
+
+
+def _most_agree(failures: Sequence[Failure], cards: Sequence[Card], kinds: Mapping[int, object]) -> bool:
+    """Do most machines use the same, and do two of these reach each other?"""
+    by_machine = {cards[rank].machine: kind for rank, kind in kinds.items()}
+    machines = list(by_machine)
+    few, most = sides(dict(enumerate(by_machine.values())))
+    fails_with = _fails_with(failures, cards)
+    pairs = itertools.combinations((machines[n] for n in most), 2)
+    return len(most) > len(few) and any(other not in fails_with[one] for one, other in pairs)
 
 
 def _understood(failures: Sequence[Failure], cards: Sequence[Card], kinds: Mapping[int, object]) -> set[str]:

@@ -27,4 +27,4 @@ def blame(history: History) -> Blame:
     if not named:
         return Blame()
     first = next(g for g in seen if g.blames)
-    return Blame(tuple(named), Kind.UNREACHABLE, " ".join(first.message.split())[:300])
+    return Blame(tuple(named), Kind.TOO_SLOW, " ".join(first.message.split())[:300])

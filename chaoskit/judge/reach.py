@@ -19,6 +19,8 @@ Port = tuple[str, str]
 """Host and interface."""
 INF = float("inf")
 _BEST: tuple[PathState, ...] = ("open", "slow", "refused", "silent")
+REPAIRED_S = 1.0
+"""What a loaded machine may need beyond that."""
 VICTIMS = ("peer_lost", "timeout", "mismatch")
 
 
@@ -87,7 +89,8 @@ def outages(job: Job) -> list[Outage]:
         elif port in down:
             found.append(Outage(*port, down.pop(port), event.t_s))
     found += [Outage(*port, since, INF) for port, since in down.items()]
-    return sorted((o for o in found if not _went_on(job, o)), key=lambda o: (o.since_s, o.host, o.nic))
+    mattered = (o for o in found if not _went_on(job, o) and not _was_repaired(job, o))
+    return sorted(mattered, key=lambda o: (o.since_s, o.host, o.nic))
 
 
 def went_down(job: Job, host: str, from_s: float, to_s: float) -> LinkChanged | None:
@@ -119,6 +122,17 @@ def _went_on(job: Job, outage: Outage) -> bool:
         formed = (e for v in job.ranks for e in v.entered if e.op == "init" and e.seq in v.completed)
         return any(e.t_s >= after_s for e in formed)
     return crossed(job, after_s, {outage.host}, {h for h in job.hosts if h != outage.host})
+
+
+def _was_repaired(job: Job, outage: Outage) -> bool:
+    """Had TCP sent again what was lost, long before ranks suffered or, in a job that hangs, were looked at?
+
+    It tries again after 0.2 s and then waits twice as long each time, so after an outage no longer than that
+    lasted (RFC 6298).
+    """
+    harmed = harmed_s(job)
+    until = harmed if harmed < INF else max((p.t_s for p in job.paths), default=0.0)
+    return until - outage.until_s > outage.until_s - outage.since_s + REPAIRED_S
 
 
 def crossed(job: Job, after_s: float, these: set[str], those: set[str]) -> bool:

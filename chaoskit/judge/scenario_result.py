@@ -9,25 +9,29 @@ from chaoskit.model import Backend, Outcome, Result, ScenarioResult, Status, Ver
 CONTROL = "control"
 
 
-def judge(name: str, backend: Backend, healthy: bool, verdicts: Sequence[Verdict]) -> ScenarioResult:
+def judge(
+    name: str, backend: Backend, healthy: bool, verdicts: Sequence[Verdict], completes: bool = False
+) -> ScenarioResult:
     """Return held, not held, not needed, inconclusive or skipped, and why.
 
     Held has to be earned: the control arm was run, the fault fired, and the control broke the
     contract that the hardened arms kept. Of several attempts of an arm the last one counts.
+    ``completes``: the hardened contract is one of a job that completes, and says or names something.
     """
     last: dict[tuple[str, int], Verdict] = {}
     for verdict in verdicts:
         last[verdict.arm, verdict.repeat] = verdict
-    result, reason = _judge(healthy, list(last.values()))
+    result, reason = _judge(healthy, list(last.values()), completes)
     return ScenarioResult(name, backend, result, reason, tuple(verdicts))
 
 
-def _judge(healthy: bool, verdicts: list[Verdict]) -> tuple[Result, str]:
+def _judge(healthy: bool, verdicts: list[Verdict], completes: bool) -> tuple[Result, str]:
     controls = [v for v in verdicts if v.arm == CONTROL]
     hardened = [v for v in verdicts if v.arm != CONTROL]
     if verdicts and all(v.status is Status.SKIPPED for v in verdicts):
         return Result.SKIPPED, verdicts[0].reason
-    if not healthy and controls and _did_no_harm(controls, hardened):
+    done = bool(controls) and all(v.outcome is Outcome.COMPLETED for v in verdicts)
+    if done and not healthy and not (completes and hardened):
         return Result.INCONCLUSIVE, "the fault did no harm: every arm completed, the control too"
     if failed := [v for v in (verdicts if healthy else hardened) if v.status is Status.FAIL]:
         return Result.NOT_HELD, f"{failed[0].arm} ({failed[0].profile}): {failed[0].reason}"
@@ -51,11 +55,3 @@ def _judge(healthy: bool, verdicts: list[Verdict]) -> tuple[Result, str]:
             f"the control broke the contract in {len(biting)} of {len(controls)} repeats only",
         )
     return Result.HELD, f"without it: {controls[0].outcome}"
-
-
-def _did_no_harm(controls: list[Verdict], hardened: list[Verdict]) -> bool:
-    """Did every arm complete, without anything that was promised to be said and only the control left out?"""
-    if any(v.outcome is not Outcome.COMPLETED for v in (*controls, *hardened)):
-        return False
-    told = all(v.status is Status.PASS for v in hardened) and any(v.bites for v in controls)
-    return not told or not hardened

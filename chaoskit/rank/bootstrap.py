@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import logging
 import os
 import random
@@ -149,7 +150,7 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         rank=context.rank,
         world_size=len(plan.ranks),
         seed=plan.seed,
-        network=ordering.orderer(channels.orders),
+        network=ordering.orderer(channels.orders, functools.partial(_broken, recorder, slot)),
         gate=(lambda: gate.wait_for_store(context.rank, channels.first_pid))
         if plan.gated
         else (lambda: None),
@@ -164,6 +165,10 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
     progress.count_optimizer_steps()
     tap.start()
     return tap
+
+
+def _broken(recorder: Recorder, slot: int, why: str) -> None:
+    recorder.note(Malfunction(time.monotonic(), slot, why))
 
 
 def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:

@@ -38,7 +38,9 @@ def judged_arm(folders: Sequence[Path]) -> Verdict:
     )  # fmt: skip
 
 
-def combined(name: str, backend: Backend, healthy: bool, verdicts: Sequence[Verdict]) -> ScenarioResult:
+def combined(
+    name: str, backend: Backend, healthy: bool, verdicts: Sequence[Verdict], completes: bool
+) -> ScenarioResult:
     unclear = any(v.status is Status.INCONCLUSIVE for v in verdicts)
     return ScenarioResult(
         name, backend, Result.INCONCLUSIVE if unclear else Result.HELD, f"healthy {healthy}", tuple(verdicts)

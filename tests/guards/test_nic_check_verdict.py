@@ -20,7 +20,7 @@ from chaoskit.guards.nic_card import (
     to_rows,
 )
 from chaoskit.guards.nic_choice import BackendName
-from chaoskit.guards.nic_rate import guilty, parse_rate, rate_text
+from chaoskit.guards.nic_rate import guilty
 from chaoskit.guards.nic_verdict import believed, verdict
 
 GLOO: tuple[BackendName, int] = ("gloo", 0)
@@ -176,22 +176,6 @@ def test_slow_links_blame_the_interface_that_they_share() -> None:
     assert guilty({(0, 1): -1.0, (1, 0): fast, (1, 2): 0.95e9}, 1e9) == set()
 
 
-def test_rates_are_bits_per_second() -> None:
-    assert [parse_rate(text) for text in ("", "10gbit", "800 mbit/s", "1.5Gbit", "64kbit")] == [
-        0.0,
-        1e10,
-        8e8,
-        1.5e9,
-        64e3,
-    ]
-    assert [rate_text(bps) for bps in (9e8, 1.9e8, 2.5e10, 64e3)] == [
-        "0.9 Gbit/s",
-        "190 Mbit/s",
-        "25 Gbit/s",
-        "64 kbit/s",
-    ]
-
-
 def on(*names: str) -> list[Card]:
     return [card(rank, name, f"10.0.0.{rank + 1}") for rank, name in enumerate(names)]
 
@@ -240,3 +224,13 @@ def test_no_interface_is_blamed_all_of_whose_pairs_work(names: list[str], data: 
             assert any(rank in pair for pair in failing)
             works = [p for p in pairs if rank in p and p not in failing]
             assert {names[other] for pair in works for other in pair} <= {name}
+
+
+@given(st.lists(st.sampled_from(["eth0", "ens3"]), min_size=3, max_size=6), st.data())
+def test_dead_ports_are_named_exactly_whatever_the_interfaces_are_called(
+    names: list[str], data: st.DataObject
+) -> None:
+    ranks = st.integers(0, len(names) - 1)
+    dead = data.draw(st.sets(ranks, min_size=1, max_size=len(names) - 2), label="dead")
+    blames = verdict(fails(*every_pair(on(*names), *dead)), on(*names)).blames
+    assert set(blames) == {f"nic host{HOSTS[rank]} {names[rank]}" for rank in dead}

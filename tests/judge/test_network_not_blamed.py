@@ -12,16 +12,14 @@ from typing import ClassVar
 
 import pytest
 from histories import Story
+from networks import TWO, A, B, C, D, flap, in_all_reduce, named, on
 from plans import plan_of
 
 from chaoskit.history import PathState, PathTested, Stopped
-from chaoskit.judge import blame
 from chaoskit.judge.contract import judge
 from chaoskit.model import Fault, Kind, RankPlan, RankSet
 from chaoskit.network import Network
 
-A, B, C, D = "hostA", "hostB", "hostC", "hostD"
-TWO = (A, A, B, B)
 BAD: dict[tuple[str, str], PathState] = {(A, B): "silent"}
 
 
@@ -34,23 +32,10 @@ class Crash(Fault):
     host: str = ""
 
 
-def on(*hosts: str) -> Story:
-    story = Story(len(hosts), hosts=hosts, uses=("eth0",))
-    story.everyone("init", "all_reduce")
-    return story
-
-
 def waiting(*hosts: str) -> Story:
     story = on(*hosts)
-    for slot in range(story.size):
-        story.enter(slot, "all_reduce")
+    in_all_reduce(story)
     return story
-
-
-def named(story: Story) -> tuple[list[str], Kind | None]:
-    one = blame.find(story.history)
-    assert not one.ambiguous
-    return [str(c) for c in one.culprits], one.kind
 
 
 def test_of_many_hosts_the_pairs_that_were_not_tested_say_nothing() -> None:
@@ -242,3 +227,13 @@ def test_a_store_that_ended_though_no_fault_meant_its_host_is_inconclusive(host:
     ranks = tuple(RankPlan(slot, (), host=on) for slot, on in enumerate(TWO))
     found = judge(plan_of(fault, ranks=ranks, network=Network((), "store")), story.history)
     assert ("which nothing in this arm ordered" in found.reason) is not ordered
+
+
+def test_a_flap_that_tcp_had_long_repaired_is_not_why_ranks_wait() -> None:
+    """Nothing else is known of such a job: that is better than a wrong name."""
+    story = waiting(*TWO)
+    flap(story, B, 0.3)
+    story.tick(2.7)
+    story.timed_out(0, 1, 2, 3)
+    story.paths((A, B))
+    assert named(story)[0] == []

@@ -67,3 +67,17 @@ def test_a_report_that_only_the_hardened_arm_gives_is_held_though_every_arm_comp
     assert judge("s", "gloo", False, [control, hardened]).result is Result.HELD
     told_anyway = but(control, bites=False)
     assert judge("s", "gloo", False, [told_anyway, hardened]).result is Result.INCONCLUSIVE
+
+
+def test_a_contract_of_a_job_that_completes_is_kept_or_not_whatever_harm_was_done() -> None:
+    """A slow interface hurts nobody: what is promised is that it is told."""
+    done = [
+        but(v, outcome=Outcome.COMPLETED, status=Status.PASS, bites=v.arm == "control")
+        for v in (CONTROL, HARDENED)
+    ]
+    silent = [done[0], but(done[1], status=Status.FAIL)]
+    unhurt = [but(v, bites=False) for v in done]
+    assert judge("s", "gloo", False, done).result is Result.INCONCLUSIVE
+    assert judge("s", "gloo", False, done, completes=True).result is Result.HELD
+    assert judge("s", "gloo", False, silent, completes=True).result is Result.NOT_HELD
+    assert judge("s", "gloo", False, unhurt, completes=True).result is Result.NOT_NEEDED

@@ -20,8 +20,8 @@ def begin(server: Server, folder: str) -> RunningArm:
 
 
 def hear_some(arm: RunningArm) -> None:
-    """Read on until a rank has stopped, or the warden is gone."""
-    with contextlib.suppress(EOFError, ConnectionResetError):
+    """Read on until a rank has stopped, or the arm is gone; a server that was found dead takes its arms along."""
+    with contextlib.suppress(EOFError, OSError):
         while b'"Stopped"' not in arm.connection.recv_bytes():
             pass
 
