@@ -18,8 +18,13 @@ from types import FrameType
 
 import leftovers
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["claims", "real_runs"]  # fixtures for several folders; runs side by side
+
+# One example may take any time on a loaded machine.
+settings.register_profile("chaoskit", deadline=None, max_examples=50)
+settings.load_profile("chaoskit")
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36

@@ -29,6 +29,7 @@ from chaoskit.request import RunRequest
 from chaoskit.scenario import load_profile, select
 
 pytestmark = [
+    pytest.mark.nightly,  # the library, which every change runs, has all of these
     pytest.mark.timeout(300),
     pytest.mark.skipif(
         not all(capabilities.find(n).available for n in ("virtual-hosts", "link-rate", "packet-rules")),

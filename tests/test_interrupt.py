@@ -71,7 +71,7 @@ def interrupted(moment: object, folder: Path, number: int) -> tuple[float, float
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
-        (until_the_server_loads, signal.SIGINT),
+        pytest.param(until_the_server_loads, signal.SIGINT, marks=pytest.mark.nightly),
         (until_arms_run, signal.SIGINT),
         (until_the_deadline, signal.SIGINT),
     ],
@@ -109,6 +109,7 @@ def outcome(command: Command) -> dict[tuple[str, str], tuple[str, str, list[str]
     }
 
 
+@pytest.mark.nightly
 def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
     """The same scenarios with the same seed in the same folder: the same ports, names and times."""
     names = ("rank-killed-mid-all-reduce", "dtypes-differ", "shapes-differ")

@@ -17,6 +17,7 @@ HELD = (
 )  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_frozen_rank_ends_the_job_by_the_sidecars_whatever_torchrun_does(run: Run) -> None:
     (verdict,) = run("rank-stopped", launcher="torchrun", arms=("hardened",)).verdicts
     assert (verdict.status, verdict.outcome) == (Status.PASS, Outcome.FAILED), verdict.reason

@@ -99,6 +99,7 @@ def test_what_cannot_be_run_at_all_is_said_in_pythons_words(
     assert ranks(verdict.culprits) == {0, 1, 2, 3}
 
 
+@pytest.mark.nightly
 def test_a_program_that_starts_its_own_ranks_is_no_rank(watch: Watch) -> None:
     verdict = watch(script("spawns.py"))
     assert verdict.status is not Status.PASS

@@ -118,8 +118,10 @@ def test_a_store_of_the_script_is_used_and_a_file_is_not_applicable(tmp_path: ob
         rank = int(os.environ["RANK"])
         store = dist.FileStore(f"{tmp_path}/store", 2)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+        dist.barrier()  # gloo may still be connecting here when the other rank has gone on
         dist.destroy_process_group()
         dist.init_process_group("gloo", init_method=f"file://{tmp_path}/file", rank=rank, world_size=2)
+        dist.barrier()
         dist.destroy_process_group()
 
     ended = start(own_store, CENSUS).wait()

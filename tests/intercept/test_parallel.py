@@ -100,6 +100,7 @@ def test_two_dimensional_meshes_on_four_ranks(run_ranks):
     assert groups == {"mesh_dp", "mesh_tp"}
 
 
+@pytest.mark.nightly
 def test_point_to_point_by_functional_collectives(run_ranks):
     zero, one = (found["report"]["functional_p2p"][1] for found in run_ranks("parallel", world=2))
     assert counts(zero) == {"send": 2, "recv": 1}

@@ -16,7 +16,7 @@ from chaoskit.model import Contract, Culprit, Kind, Outcome, Plan, Status, Verdi
 
 SLOW = "hostA to hostB over eth1: 9.2 Mbit/s, below min_rate"
 REPORTED = Contract(Outcome.COMPLETED, says="below min_rate")
-BLAMED = dataclasses.replace(REPORTED, culprits=(Culprit("nic", "hostB eth1"),), kind=Kind.UNREACHABLE)
+BLAMED = dataclasses.replace(REPORTED, culprits=(Culprit("nic", "hostB eth1"),), kind=Kind.TOO_SLOW)
 
 
 def done(*messages: str, blames: tuple[str, ...] = ("nic hostB eth1",)) -> Story:

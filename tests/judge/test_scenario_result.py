@@ -60,15 +60,6 @@ def test_a_fault_that_does_no_harm_is_not_charged_to_the_profile() -> None:
     assert judge("s", "gloo", False, [control, hardened]).result is Result.INCONCLUSIVE
 
 
-def test_a_report_that_only_the_hardened_arm_gives_is_held_though_every_arm_completes() -> None:
-    """A slow interface is told of, never ended."""
-    control = but(CONTROL, outcome=Outcome.COMPLETED)
-    hardened = but(HARDENED, outcome=Outcome.COMPLETED)
-    assert judge("s", "gloo", False, [control, hardened]).result is Result.HELD
-    told_anyway = but(control, bites=False)
-    assert judge("s", "gloo", False, [told_anyway, hardened]).result is Result.INCONCLUSIVE
-
-
 def test_a_contract_of_a_job_that_completes_is_kept_or_not_whatever_harm_was_done() -> None:
     """A slow interface hurts nobody: what is promised is that it is told."""
     done = [

@@ -20,7 +20,7 @@ def begin(server: Server, folder: str) -> RunningArm:
 
 
 def hear_some(arm: RunningArm) -> None:
-    """Read on until a rank has stopped, or the arm is gone; a server that was found dead takes its arms along."""
+    """Read on until a rank has stopped, or the arm is gone: a server that was found dead takes it along."""
     with contextlib.suppress(EOFError, OSError):
         while b'"Stopped"' not in arm.connection.recv_bytes():
             pass

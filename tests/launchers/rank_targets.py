@@ -44,7 +44,7 @@ def order_short_freeze(plan, slot, channels):
     show_others(channels, slot)
     wait_for_others(channels, b"RRR")
     if slot == 0:
-        orderer(channels.orders)(Order("freeze", "hostB", for_s=0.05))
+        orderer(channels.orders, print)(Order("freeze", "hostB", for_s=0.05))
         time.sleep(0.6)
     os._exit(0)
 
@@ -64,7 +64,7 @@ def _order(channels, slot, order):
     show_others(channels, slot)
     if slot == 2:
         wait_for_others(channels, b"RRR")
-        orderer(channels.orders)(order)
+        orderer(channels.orders, print)(order)
 
 
 def finish(plan, slot, channels):

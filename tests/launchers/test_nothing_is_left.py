@@ -21,7 +21,7 @@ from chaoskit.launchers import kernel
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("nasty_runner.py")
-MOMENTS = 12
+MOMENTS = 6
 MOMENTS_NIGHTLY = int(os.environ.get("CHAOSKIT_KILLS", "300"))
 SPREAD_S = 0.4
 """An idle machine needs 0.2 s to start the server, and as much for a round of two arms."""
