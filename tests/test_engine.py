@@ -256,6 +256,7 @@ def test_a_malfunction_of_our_own_is_judged_again_as_it_was(finished: Finished, 
     assert (verdict.status, verdict.reason) == (Status.INCONCLUSIVE, "the warden of this arm died")
 
 
+@pytest.mark.nightly
 def test_three_repeats_under_load_are_equal(run: Run) -> None:
     """A small version of tests/nightly/test_repeats.py."""
     with load():

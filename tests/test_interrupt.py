@@ -73,7 +73,7 @@ def interrupted(moment: object, folder: Path, number: int) -> tuple[float, float
     [
         pytest.param(until_the_server_loads, signal.SIGINT, marks=pytest.mark.nightly),
         (until_arms_run, signal.SIGINT),
-        (until_the_deadline, signal.SIGINT),
+        pytest.param(until_the_deadline, signal.SIGINT, marks=pytest.mark.nightly),
     ],
 )
 def test_an_interrupt_ends_all_within_a_second_and_tells_what_is_known(
@@ -122,6 +122,7 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
+@pytest.mark.nightly
 def test_a_kill_of_one_run_does_not_disturb_the_other(tmp_path: Path) -> None:
     with (
         chaoskit("run", *HANGS, folder=tmp_path) as doomed,

@@ -201,6 +201,7 @@ dist.destroy_process_group()
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
+@pytest.mark.nightly
 def test_a_real_program_that_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     command = [sys.executable, "-m", "chaoskit", "watch", "bad.py", "--ranks", "3", "--within", "60s"]
