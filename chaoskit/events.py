@@ -95,6 +95,10 @@ class Entered(Event):
     shape: str = ""
     dtype: str = ""
     members: tuple[int, ...] = ()
+    peer: int = (
+        -1
+    )  # of a send or recv: the rank at the other side; -1: none, or not known
+    thread: int = 0  # of the script's threads, in order of their first operation; 0 is the main thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +214,20 @@ class Replicated(Event):
     checksum: int
     final: bool = False
     ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSum(Event):
+    """The checksum of one parameter where the ranks' :class:`Replicated` state differs for the first time.
+
+    Told only of parameters that differ between ranks, of the first moment at which any does.
+    """
+
+    step: int
+    name: str
+    checksum: int
+    ordinal: int = 0
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

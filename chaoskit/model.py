@@ -2,7 +2,8 @@
 
 ``Scenario ──plan──▶ Plan ──run──▶ History ──judge──▶ Verdict``. The events of a history are in
 :mod:`chaoskit.history`. Durations are seconds in fields named ``*_s``; in YAML the same key is
-written without ``_s``. This module may import nothing of chaoskit but errors and network, and neither
+written without ``_s``. What is said of an arm is in :mod:`chaoskit.verdict`, and can be had from here too.
+This module may import nothing of chaoskit but errors, network and verdict, and neither
 torch nor pydantic.
 """
 
@@ -11,71 +12,51 @@ from __future__ import annotations
 import dataclasses
 import enum
 from abc import ABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from chaoskit.network import STORE_HOST, Network, Nic
+from chaoskit.verdict import (
+    Backend as Backend,
+)
+from chaoskit.verdict import (
+    Blame as Blame,
+)
+from chaoskit.verdict import (
+    Culprit as Culprit,
+)
+from chaoskit.verdict import (
+    Kind as Kind,
+)
+from chaoskit.verdict import (
+    Operation as Operation,
+)
+from chaoskit.verdict import (
+    Outcome as Outcome,
+)
+from chaoskit.verdict import (
+    RankEnd as RankEnd,
+)
+from chaoskit.verdict import (
+    Result as Result,
+)
+from chaoskit.verdict import (
+    ScenarioResult as ScenarioResult,
+)
+from chaoskit.verdict import (
+    Status as Status,
+)
+from chaoskit.verdict import (
+    Verdict as Verdict,
+)
+from chaoskit.verdict import (
+    link as link,
+)
 
 ALL_RANKS: Literal["all"] = "all"
 RankSet = tuple[int, ...] | Literal["all"]
-Backend = Literal["gloo", "nccl"]
 TimeoutName = Literal["init", "collective", "store"]
 Launcher = Literal["forkserver", "torchrun", "command"]
-
-
-class Outcome(enum.StrEnum):
-    """What happened to the job."""
-
-    COMPLETED = "completed"  # all ranks ended 0 and the result, where checkable, is right
-    FAILED = "failed"  # all ranks ended by themselves or their guards, the job nonzero
-    HUNG = "hung"  # a rank was alive without progress at the deadline
-    OVERDUE = "overdue"  # alive *with* progress at the deadline
-    CORRUPTED = "corrupted"  # a rank reported success with a wrong result
-    MASKED = "masked"  # the job reported success though a rank did not finish its work
-    NOT_INJECTED = "not_injected"  # the fault did not fire
-
-
-class Status(enum.StrEnum):
-    """The verdict of one arm."""
-
-    PASS = "pass"  # noqa: S105 - a verdict, not a password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-    SKIPPED = "skipped"
-
-
-class Result(enum.StrEnum):
-    """The verdict of a scenario."""
-
-    HELD = "held"
-    NOT_HELD = "not_held"
-    NOT_NEEDED = "not_needed"
-    INCONCLUSIVE = "inconclusive"
-    SKIPPED = "skipped"
-
-
-class Kind(enum.StrEnum):
-    """What a culprit did."""
-
-    KILLED = "killed"  # ended by a signal that no guard and no launcher sent
-    EXCEPTION = "exception"  # an uncaught exception of its own
-    OUT_OF_MEMORY = "out_of_memory"
-    EXITED = "exited"  # exit(n) with n != 0 and no exception seen
-    LEFT_EARLY = "left_early"  # exit 0 before its work was done
-    FROZEN = "frozen"  # stopped, or alive without moving outside a collective
-    NEVER_ENTERED = "never_entered"  # moving, but missing in an operation the others wait in
-    OTHER_COLLECTIVE = "other_collective"  # entered another operation than the others
-    OTHER_SHAPE = "other_shape"
-    OTHER_DTYPE = "other_dtype"
-    LATE = "late"
-    WRONG_RESULT = "wrong_result"
-    DIVERGED = "diverged"  # state that is known to be replicated differs from the other ranks'
-    CONFIGURATION = "configuration"
-    UNREACHABLE = "unreachable"  # the network between ranks does not carry what a job needs
-    TOO_SLOW = "too_slow"  # it carries less than was asked for, and the job goes on
-    HUNG_IN_TEARDOWN = "hung_in_teardown"
-    ABORT_AT_TEARDOWN = "abort_at_teardown"
-    UNKNOWN = "unknown"
 
 
 class Phase(enum.StrEnum):
@@ -241,24 +222,6 @@ class Span:
         plus = f" + {self.plus_s:g} s" if self.plus_s else ""
         times = "" if self.times == 1 else f"{self.times:g} × "
         return f"{times}{self.timeout} timeout{plus}"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Culprit:
-    """Who did it: ``rank 1``, ``host hostB``, ``nic hostB docker0`` or ``link hostA–hostB``.
-
-    A link is named with its hosts in order of the alphabet (:func:`link`)."""
-
-    kind: Literal["rank", "host", "nic", "link"]
-    id: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.id}"
-
-
-def link(one: str, other: str) -> Culprit:
-    """Return the link between two hosts as a culprit."""
-    return Culprit("link", "–".join(sorted((one, other))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,77 +430,6 @@ class Plan:
     def serves_store(self) -> bool:
         """True where the store is on a host of its own, and no rank's."""
         return self.network is not None and self.network.store == STORE_HOST
-
-
-@dataclass(frozen=True, slots=True)
-class LastOp:
-    """The last operation a rank entered."""
-
-    op: str
-    group: str
-    nth: int
-
-
-@dataclass(frozen=True, slots=True)
-class RankEnd:
-    """How one rank ended; ``exit_code`` is negative for a signal, None when the supervisor ended it."""
-
-    rank: int
-    exit_code: int | None
-    ended_s: float | None  # seconds from the injection (from the start where none fired)
-    last: LastOp | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Who did it, from a history without plan and injections."""
-
-    culprits: tuple[Culprit, ...] = ()
-    kind: Kind | None = None
-    reason: str = ""
-    where: str = ""  # file:line of the user's code
-    ambiguous: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is said of one arm."""
-
-    scenario: str
-    arm: str
-    repeat: int
-    attempt: int
-    backend: Backend
-    profile: str
-    status: Status
-    reason: str
-    outcome: Outcome | None = None
-    kind: Kind | None = None
-    bites: bool | None = None  # for a control arm: it breaks the hardened contract
-    bound_s: float | None = None
-    production_bound_s: float | None = None
-    latency_s: float | None = None
-    culprits: tuple[Culprit, ...] = ()
-    victims: tuple[int, ...] = ()
-    ambiguous: bool = False
-    where: str = ""
-    ranks: tuple[RankEnd, ...] = ()
-    not_applicable: tuple[str, ...] = ()  # guards and variables without effect on the backend
-    rerun: str = ""
-    notes: tuple[str, ...] = ()  # worth knowing, and no reason for any verdict
-    stragglers: tuple[Culprit, ...] = ()  # ranks that the others waited for, though all went well
-    ended_by: tuple[str, ...] = ()  # guards, a launcher's policies, timeouts; in order of time
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioResult:
-    """What is said of a scenario on one backend, over all its arms and repeats."""
-
-    name: str
-    backend: Backend
-    result: Result
-    reason: str
-    verdicts: tuple[Verdict, ...] = field(default=())
 
 
 JsonValue = Any  # json.loads gives no better type; only codec.py and reports/ touch it

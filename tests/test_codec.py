@@ -19,7 +19,7 @@ from chaoskit.errors import InvalidInput
 from chaoskit.model import (
     Culprit,
     Kind,
-    LastOp,
+    Operation,
     Outcome,
     Plan,
     Profile,
@@ -57,7 +57,7 @@ def test_a_plan_is_read_back_equal(scenario: Scenario, profile: Profile, seed: i
 
 
 finite = st.one_of(st.none(), st.floats(0, 1e6))
-ops = st.builds(LastOp, st.text(max_size=5), st.text(max_size=5), st.integers(1, 99))
+ops = st.builds(Operation, st.text(max_size=5), st.text(max_size=5), st.integers(1, 99))
 ends = st.builds(
     RankEnd,
     st.integers(0, 99),

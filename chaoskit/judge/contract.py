@@ -32,7 +32,7 @@ from chaoskit.model import (
     Blame,
     Contract,
     Culprit,
-    LastOp,
+    Operation,
     Outcome,
     Phase,
     Plan,
@@ -369,5 +369,5 @@ def _teardown(plan: Plan, job: Job, outcome: Outcome | None) -> str:
 def _rank_end(view: RankView, zero: float) -> RankEnd:
     ended = None if view.alive_at_deadline or view.ended is None else round(view.ended.t_s - zero, 6)
     code = None if view.alive_at_deadline else view.exit_code
-    last = LastOp(view.last.op, view.last.group, view.last.nth) if view.last is not None else None
+    last = Operation(view.last.op, view.last.group, view.last.nth) if view.last is not None else None
     return RankEnd(view.rank, code, ended, last)

@@ -220,7 +220,7 @@ def test_the_library_conforms_to_its_schemas(capsys: Captured) -> None:
 
 
 def test_the_output_of_a_run_conforms_to_its_schema(capsys: Captured) -> None:
-    from chaoskit.model import Culprit, Kind, LastOp, Outcome, RankEnd, Result, Status
+    from chaoskit.model import Culprit, Kind, Operation, Outcome, RankEnd, Result, Status
     from chaoskit.reports import json_output
     from chaoskit.reports.judged import Judged
 
@@ -241,7 +241,7 @@ def test_the_output_of_a_run_conforms_to_its_schema(capsys: Captured) -> None:
         0.1,
         (Culprit("rank", "1"),),
         (0, 2),
-        ranks=(RankEnd(1, -9, 0.0, LastOp("all_reduce", "default", 8)),),
+        ranks=(RankEnd(1, -9, 0.0, Operation("all_reduce", "default", 8)),),
     )
     result = ScenarioResult("s", "gloo", Result.HELD, "why", (verdict,))
     output = json_output.document(Judged(Path("runs/x"), 7, "2.13.0", (result,), 1.0))

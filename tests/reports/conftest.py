@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from chaoskit.model import Culprit, Kind, LastOp, Outcome, RankEnd, Result, ScenarioResult, Status, Verdict
+from chaoskit.model import Culprit, Kind, Operation, Outcome, RankEnd, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.judged import Judged
 
 _HARDENED = Verdict(
@@ -30,7 +30,7 @@ _HARDENED = Verdict(
     culprits=(Culprit("rank", "1"),),
     victims=(0, 2, 3),
     where="train.py:31",
-    ranks=(RankEnd(0, 82, 0.0871, LastOp("all_reduce", "default", 8)), RankEnd(1, -9, 0.001)),
+    ranks=(RankEnd(0, 82, 0.0871, Operation("all_reduce", "default", 8)), RankEnd(1, -9, 0.001)),
     rerun="chaoskit run rank-killed --arm hardened --seed 7",
 )
 

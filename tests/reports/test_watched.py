@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from chaoskit.model import Culprit, Kind, LastOp, Outcome, RankEnd, ScenarioResult, Status, Verdict
+from chaoskit.model import Culprit, Kind, Operation, Outcome, RankEnd, ScenarioResult, Status, Verdict
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.watched import Excerpt, Watched, print_watched
 from chaoskit.request import WATCH
@@ -45,7 +45,7 @@ def text_of(judged: Judged, watched: Watched, target: Console, printed: Callable
 def test_a_program_that_passes(
     seen: Callable[..., Judged], console: Make, printed: Callable[[Console], str]
 ) -> None:
-    done = tuple(RankEnd(n, 0, 3.1, LastOp("all_reduce", "default", 9)) for n in range(4))
+    done = tuple(RankEnd(n, 0, 3.1, Operation("all_reduce", "default", 9)) for n in range(4))
     judged = seen(
         outcome=Outcome.COMPLETED, latency_s=3.25, reason="all ranks ended 0, result: unchecked", ranks=done,
         stragglers=(Culprit("rank", "3"),), notes=("rank 3 was waited for in 18 of 20 steps",),
@@ -67,7 +67,7 @@ def test_a_program_that_hangs(
     seen: Callable[..., Judged], console: Make, printed: Callable[[Console], str]
 ) -> None:
     ranks = tuple(
-        RankEnd(n, None, None, LastOp("all_reduce", "default" if n else "tp", 8 if n == 2 else 9))
+        RankEnd(n, None, None, Operation("all_reduce", "default" if n else "tp", 8 if n == 2 else 9))
         for n in range(4)
     )
     judged = seen(
