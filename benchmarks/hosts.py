@@ -16,6 +16,7 @@ import socket
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,8 @@ def in_child(work: Callable[[], Figures], user_namespace: bool) -> Figures:
                 namespaces.own_user_namespace()
             with open(writer, "w") as out:
                 json.dump(work(), out)
+        except BaseException:  # noqa: BLE001 - this process ends here, whatever it was: its cause is told
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writer)
@@ -53,7 +56,7 @@ def in_child(work: Callable[[], Figures], user_namespace: bool) -> Figures:
         text = said.read()
     os.waitpid(pid, 0)
     if not text:
-        raise SystemExit("a measuring process has failed")
+        raise SystemExit("a measuring process has failed, see above")
     found: Figures = json.loads(text)
     return found
 
@@ -130,6 +133,8 @@ def at(door: Doorway, work: Callable[[], None]) -> int:
             door.enter()
             kernel.resolve_from_hosts_file_only()
             work()
+        except BaseException:  # noqa: BLE001 - as above
+            traceback.print_exc()
         finally:
             os._exit(0)
     return pid
