@@ -218,7 +218,8 @@ class Agenda:
         for name in (*scenario.needs, *(["nccl"] if backend == "nccl" else [])):
             capability = capabilities.find(name)
             if not capability.available:
-                return f"{name}: {capability.detail}"
+                remedy = f" (to have it: {capability.remedy})" if capability.remedy else ""
+                return f"{name}: {capability.detail}{remedy}"
         return _foreign_launcher(scenario, self._request.launcher or launcher_of(scenario.workload))
 
 

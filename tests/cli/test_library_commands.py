@@ -35,6 +35,19 @@ def test_list_as_json(capsys: Captured) -> None:
     assert families == list(FAMILIES)
 
 
+def test_list_only_what_matches(capsys: Captured) -> None:
+    found = json.loads(said(capsys, "list", "-k", "memory and not cgroup", "--format", "json"))["scenarios"]
+    assert found
+    assert all("memory" in (e["name"], e["family"], *e["tags"]) or "memory" in e["name"] for e in found)
+    assert not any("cgroup" in e["name"] for e in found)
+
+
+@pytest.mark.parametrize("expression", ["", "not", "(a", "no-scenario-is-called-so"])
+def test_list_of_nothing_is_wrong_usage(expression: str, capsys: Captured) -> None:
+    assert main(["list", "-k", expression]) == 64
+    assert "-k" in capsys.readouterr().err
+
+
 def test_list_for_people(capsys: Captured) -> None:
     lines = said(capsys, "list").splitlines()
     assert lines[0] == "process"
