@@ -47,7 +47,7 @@ def in_child(work: Callable[[], Figures], user_namespace: bool) -> Figures:
                 namespaces.own_user_namespace()
             with open(writer, "w") as out:
                 json.dump(work(), out)
-        except BaseException:  # noqa: BLE001 - this process ends here, whatever it was: its cause is told
+        except BaseException:
             traceback.print_exc()
         finally:
             os._exit(0)
@@ -133,7 +133,7 @@ def at(door: Doorway, work: Callable[[], None]) -> int:
             door.enter()
             kernel.resolve_from_hosts_file_only()
             work()
-        except BaseException:  # noqa: BLE001 - as above
+        except BaseException:
             traceback.print_exc()
         finally:
             os._exit(0)

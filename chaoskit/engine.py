@@ -10,6 +10,7 @@ import dataclasses
 import os
 import random
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from chaoskit import admission, capabilities, codec, rundir
+from chaoskit import admission, capabilities, codec, private, rundir
 from chaoskit.agenda import Agenda, Item, plan_to_watch, watched
 from chaoskit.errors import LaunchFailed
 from chaoskit.history import History
@@ -28,10 +29,11 @@ from chaoskit.launchers import commands
 from chaoskit.launchers.forkserver import PRELOAD, PRELOAD_FOR_HOSTS, ServerPool
 from chaoskit.model import Outcome, Plan, Status, Verdict, Workload
 from chaoskit.plan import startup_env
+from chaoskit.redacting import Redactor
 from chaoskit.request import WATCH_STALL_S, ArmId, Observer, RunRequest, RunResult, Silent, WatchRequest
 from chaoskit.scenario.survey import Survey, survey_of
 from chaoskit.schedule import Began, Schedule, Task
-from chaoskit.supervisor import Supervisor, write_stacks
+from chaoskit.supervisor import Supervisor
 
 __all__ = ["judge_again", "run", "watch"]
 
@@ -61,7 +63,7 @@ def watch(request: WatchRequest, observer: Observer | None = None) -> RunResult:
     asked = RunRequest(
         scenarios=(watched(request),), program=None, launcher=request.launcher, seed=request.seed,
         timeout_s=request.timeout_s, runs_dir=request.runs_dir, stall_s=request.stall_s,
-        command=request.command, profile=request.profile, time_scale=1.0,
+        command=request.command, profile=request.profile, time_scale=1.0, native=request.native,
     )  # fmt: skip
     return _Run(asked, observer or Silent(), watched_by=request).run()
 
@@ -83,6 +85,8 @@ class _Run:
         # Without network namespaces the arms share the host's ports, also with other runs.
         self.isolated = capabilities.find("network-namespaces").available
         self.items = self._planned({}, {})
+        plans = [plan for item in self.items for plan in item.plans.values()]
+        self.redactor = Redactor.of(os.environ, words=sys.argv).knowing(plans)
         self.interrupted = False
 
     def _planned(self, surveys: dict[Workload, Survey], broken: dict[Workload, str]) -> list[Item]:
@@ -105,12 +109,12 @@ class _Run:
             self.torch,
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         )
-        rundir.write_record(run_dir, record)
+        rundir.write_record(run_dir, record, self.redactor)
         self._run_all(run_dir)
         wall = time.monotonic() - started
         last = dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
         with contextlib.suppress(OSError):  # a full disk, a removed folder: the verdicts are worth more
-            rundir.write_record(run_dir, last)
+            rundir.write_record(run_dir, last, self.redactor)
         results = tuple(item.result or item.judged() for item in self.items if item.result or item.verdicts)
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
@@ -121,7 +125,7 @@ class _Run:
             ServerPool(self._preload(), keep_all=self.watched_by is not None) as pool,
             _signals(lambda: self._interrupt(schedule, pool, stop_w)),
         ):
-            arm = _ArmRunner(run_dir, pool, stop_r)
+            arm = _ArmRunner(run_dir, pool, stop_r, self.redactor, self.request.native)
             if self.watched_by is None:
                 self._survey(arm)
             todo = tuple(key for item in self.items for key in item.plans)
@@ -190,11 +194,13 @@ class _Run:
                 self._finish(item, schedule)
 
     def _without_history(self, plan: Plan, error: BaseException | None) -> Verdict:
+        plan = self.redactor.plan(plan)
         if self.interrupted:
             return _bare(plan, Status.INCONCLUSIVE, "interrupted before the arm started")
         if isinstance(error, OSError):
             return _bare(plan, Status.INCONCLUSIVE, f"the arm's files cannot be written: {error}")
-        return _bare(plan, Status.INCONCLUSIVE, f"chaoskit's own fault: {type(error).__name__}: {error}")
+        why = self.redactor.text(f"{type(error).__name__}: {error}")
+        return _bare(plan, Status.INCONCLUSIVE, f"chaoskit's own fault: {why}")
 
     def _keep_attempt(self, item: Item, key: ArmId, verdict: Verdict, again: ArmId) -> None:
         """Both attempts are reported; the scenario is complete only with the second."""
@@ -216,12 +222,11 @@ class _Run:
         required = any(name in self.request.require for name in (item.skip.split(":")[0], item.backend))
         status = Status.INCONCLUSIVE if required or item.unclear else Status.SKIPPED
         reason = item.unclear or (f"required, but {item.skip}" if required else item.skip)
-        for key, plan in item.plans.items():
+        for key, plan in ((key, self.redactor.plan(plan)) for key, plan in item.plans.items()):
             verdict = item.verdicts[key] = _bare(plan, status, reason)
-            folder = rundir.arm_dir(run_dir, key)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (folder / "plan.json").write_text(codec.dump_plan(plan), encoding="utf-8")
-            (folder / "verdict.json").write_text(codec.dump_verdict(verdict), encoding="utf-8")
+            folder = private.folder(rundir.arm_dir(run_dir, key))
+            private.write(folder / "plan.json", codec.dump_plan(plan))
+            private.write(folder / "verdict.json", codec.dump_verdict(verdict))
             self.observer.arm_ended(key, item.verdicts[key])
         item.result = item.judged()
         self.observer.scenario_ended(item.result)
@@ -236,8 +241,12 @@ class _Run:
 class _ArmRunner:
     """Runs one arm in the calling thread: supervise, judge, write."""
 
-    def __init__(self, run_dir: Path, pool: ServerPool, stop_r: int) -> None:
+    def __init__(
+        self, run_dir: Path, pool: ServerPool, stop_r: int, redactor: Redactor, native: bool = False
+    ) -> None:
         self.run_dir = run_dir
+        self.native = native
+        self.redactor = redactor
         self.pool = pool
         self.stop_r = stop_r
         self.again: set[ArmId] = set()
@@ -260,17 +269,23 @@ class _ArmRunner:
             server = self.pool.server(startup_env(plan.profile))
             environment = self.pool.launcher_environment(plan, folder)
             supervisor = Supervisor(
-                plan, server, folder, self.stop_r, on_idle=on_idle, environment=environment
+                plan,
+                server,
+                folder,
+                self.stop_r,
+                on_idle=on_idle,
+                environment=environment,
+                redactor=self.redactor,
+                native=self.native,
             )
             found = supervisor.run()
-            write_stacks(folder, found)
-            verdict = contract.judge(plan, found)
+            verdict = contract.judge(self.redactor.plan(plan), found)
         except Exception:
             with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                (folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+                private.folder(folder)
+                private.write(folder / "error.txt", self.redactor.text(traceback.format_exc()))
             raise
-        (folder / "verdict.json").write_text(codec.dump_verdict(verdict), encoding="utf-8")
+        private.write(folder / "verdict.json", codec.dump_verdict(verdict))
         return verdict, found
 
 

@@ -12,13 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chaoskit.frequent_events import Completed as Completed
+from chaoskit.frequent_events import Entered as Entered
+from chaoskit.frequent_events import Event as Event
+from chaoskit.frequent_events import LeftOut as LeftOut
+from chaoskit.frequent_events import Lost as Lost
+from chaoskit.frequent_events import OpFailed as OpFailed
+from chaoskit.frequent_events import Replicated as Replicated
+from chaoskit.frequent_events import Stepped as Stepped
+
 # ---------------------------------------------------------------- written by the ranks
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    t_s: float
-    slot: int  # -1: the arm as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,60 +78,6 @@ class Held(Event):
     group: str
     nth: int
     released: bool = False  # False: begins to wait; True: goes on
-
-
-@dataclass(frozen=True, slots=True)
-class Entered(Event):
-    """The rank entered an operation. ``init`` (process group forming) is op ``init``.
-
-    ``seq`` counts all operations of this rank; ``fingerprint`` covers op, shapes, dtypes;
-    ``shape`` and ``dtype`` are the texts behind it; ``site`` is the user's file:line.
-    """
-
-    op: str
-    group: str
-    nth: int
-    step: int
-    seq: int
-    fingerprint: int = 0
-    site: str = ""
-    shape: str = ""
-    dtype: str = ""
-    members: tuple[int, ...] = ()
-    peer: int = (
-        -1
-    )  # of a send or recv: the rank at the other side; -1: none, or not known
-    thread: int = 0  # of the script's threads, in order of their first operation; 0 is the main thread
-
-
-@dataclass(frozen=True, slots=True)
-class Completed(Event):
-    """The rank saw the operation complete."""
-
-    op: str
-    group: str
-    nth: int
-    step: int
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class OpFailed(Event):
-    """The operation raised."""
-
-    op: str
-    group: str
-    nth: int
-    step: int
-    seq: int
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Stepped(Event):
-    """Optimizer step ``step`` (from 1) is done on this rank."""
-
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,25 +151,11 @@ OWN_RANKS = "rank of its own (mp.spawn)"
 
 
 @dataclass(frozen=True, slots=True)
-class Replicated(Event):
-    """A checksum of the state that every rank has to hold alike (DDP parameters, DTensor ``Replicate``).
-
-    Taken where replication has to hold: before a forward of step ``step`` + 1, and with ``final`` at the end.
-
-    ``ordinal`` counts what is replicated in a rank (several models); compare equal ordinals and steps only.
-    """
-
-    step: int
-    checksum: int
-    final: bool = False
-    ordinal: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ParameterSum(Event):
     """The checksum of one parameter where the ranks' :class:`Replicated` state differs for the first time.
 
-    Told only of parameters that differ between ranks, of the first moment at which any does.
+    Told only of parameters that differ between ranks, of the first moment at which any does: of the first few
+    of them, of every rank. ``differing`` of the ``of`` parameters differ in all.
     """
 
     step: int
@@ -228,19 +163,13 @@ class ParameterSum(Event):
     checksum: int
     ordinal: int = 0
     final: bool = False
+    differing: int = 0
+    of: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
     """The script's work is done (what follows is teardown)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost(Event):
-    """Recorder records that were overwritten or torn (``count``)."""
-
-    count: int
-    torn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,18 @@ from pathlib import Path
 
 from chaoskit import codec, history
 from chaoskit.errors import InvalidInput, Problem
+from chaoskit.evidence import parameters
 from chaoskit.history import ArmEnded, Ended, Event, History, Malfunction, Started
-from chaoskit.judge import clocks, contract
+from chaoskit.history_file import Reader
+from chaoskit.judge import clocks, condensing, contract, first_difference
+from chaoskit.judge.settled import Tally
 from chaoskit.model import Status, Verdict
+from chaoskit.operations import Forms
 from chaoskit.rank import joining, region
+from chaoskit.recorded import Gathering
+
+SURELY_SMALL, HUGE = 4 << 20, 256 << 20
+"""Bytes: a smaller file holds no history that is large in events; a larger one holds millions of them."""
 
 
 def judge_again(arm_dir: Path, *others: Path) -> Verdict:
@@ -29,16 +37,37 @@ def judge_again(arm_dir: Path, *others: Path) -> Verdict:
         found, notes = _collected(folders) if _has_rank_files(folders) else (_read(arm_dir), ())
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput([Problem(f"cannot be judged: {error}", str(arm_dir))]) from None
+    apart = first_difference.events(found.events, parameters.kept(*folders))
+    found = History.of((*found.events, *apart)) if apart else found
     return contract.judge(dataclasses.replace(plan, notes=(*plan.notes, *notes)), found)
 
 
 def _read(arm_dir: Path) -> History:
-    found, problems = history.read(arm_dir / "history.jsonl")
+    found, problems = _events(arm_dir / "history.jsonl")
     if problems:
         return _doubted(found, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
     if not found.all(Malfunction) and not found.all(ArmEnded):
         return _doubted(found, "the history ends before the arm did: its last lines are missing")
     return found
+
+
+def _events(path: Path) -> tuple[History, Sequence[Problem]]:
+    """Read a history. A large one is gone through twice and condensed, and never in memory as a whole."""
+    size = path.stat().st_size
+    if size < SURELY_SMALL:
+        return history.read(path)
+    room = condensing.COARSE if size > HUGE else condensing.ROOM
+    first = Reader(path)
+    tally = Tally(room.shift)
+    tally.see(first.forms, first)
+    if tally.size <= condensing.LARGE:
+        return history.read(path)
+
+    def again() -> tuple[Forms, Reader]:
+        reader = Reader(path)
+        return reader.forms, reader
+
+    return History(tuple(condensing.kept(tally, again, room))), first.problems
 
 
 def _has_rank_files(folders: Sequence[Path]) -> bool:
@@ -47,21 +76,23 @@ def _has_rank_files(folders: Sequence[Path]) -> bool:
 
 def _collected(folders: Sequence[Path]) -> tuple[History, tuple[str, ...]]:
     """What the ranks and their keepers wrote into files, in order, on one clock; and what to say of that."""
-    events: list[Event] = []
+    gathering = Gathering()
     doubts: list[str] = []
     for folder in folders:
         if (folder / "history.jsonl").exists():  # of the runner's machine, which saw its own ranks live
-            events += _read(folder).events
+            for event in _read(folder).events:
+                gathering.add(event)
         files = joining.read_files(folder)
         doubts += files.doubts
         for slot, body in files.ranks.items():
-            events += region.read_events(body, slot)
+            region.read_into(gathering, body, slot)
         for slot, body in files.keepers.items():
             seen = region.read_notes(body, slot)[0]
-            events += seen
+            for event in seen:
+                gathering.add(event)
             if _ended_well(seen) and region.is_untouched(files.ranks.get(slot, b"")):
                 doubts.append(f"rank {slot} ended with 0, and its file is empty: it was not recorded")
-    found, notes = clocks.aligned(History.of(events))
+    found, notes = clocks.aligned(History(tuple(condensing.events_of(gathering.done()))))
     ended = {e.slot for e in found.all(Ended)}
     open_ends = sorted({e.slot for e in found.all(Started)} - ended)
     if doubts:

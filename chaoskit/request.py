@@ -36,6 +36,7 @@ class RunRequest:
     program: Workload | None = None  # the user's own, in the place of each scenario's workload
     launcher: Launcher | None = None  # None: a command brings its own, all else is forked
     stall_s: float | None = None  # time without progress that a user's program may take
+    native: bool = False  # a rank that hangs is read with its native frames, too
 
 
 WATCH_STALL_S = 300.0
@@ -62,6 +63,7 @@ class WatchRequest:
     seed: int | None = None
     runs_dir: Path = Path("runs")
     command: str = ""
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)

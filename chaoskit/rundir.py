@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -17,14 +16,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from chaoskit import private
 from chaoskit.errors import usage
 from chaoskit.launchers.forkserver import LEFT_OUT
+from chaoskit.redacting import SECRET_NAME, Redactor
 from chaoskit.request import ArmId
-
-_SECRET = re.compile(
-    r"(?i)(token|secret|passw|passphrase|api_?key|access_?key|private|credential|auth|cookie|session)"
-)
-_URL_LOGIN = re.compile(r"(?<=://)\S+(?=@)")  # a token may stand alone, a password hold any sign
+from chaoskit.secret_shapes import HIDDEN
 
 
 def create(runs_dir: Path, seed: int) -> Path:
@@ -65,11 +62,12 @@ class RunRecord:
     wall_s: float | None = None
 
 
-def write_record(run_dir: Path, record: RunRecord) -> None:
+def write_record(run_dir: Path, record: RunRecord, redactor: Redactor | None = None) -> None:
     """Write run.json, with versions and the redacted environment. Replaces an earlier one."""
+    redactor = redactor or Redactor.of(os.environ)
     body = {
         "schema_version": 1,
-        "command": record.command,
+        "command": redactor.command(record.command),
         "seed": record.seed,
         "started": record.started,
         "wall_s": record.wall_s,
@@ -81,22 +79,23 @@ def write_record(run_dir: Path, record: RunRecord) -> None:
             "kernel": platform.release(),
         },
         "cores": len(os.sched_getaffinity(0)),
-        "environment": redacted(os.environ),
+        "environment": redacted(os.environ, redactor),
         "not_given_to_ranks": sorted(n for n in os.environ if n.startswith(LEFT_OUT)),
     }
     temporary = run_dir / "run.json.tmp"
-    temporary.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    private.write(temporary, json.dumps(body, indent=1, sort_keys=True) + "\n")
     temporary.replace(run_dir / "run.json")
 
 
-def redacted(environment: Mapping[str, str]) -> dict[str, str]:
+def redacted(environment: Mapping[str, str], redactor: Redactor | None = None) -> dict[str, str]:
     """Return the variables that matter to a training job, with anything that looks secret blanked."""
     kept = (
         "TORCH", "NCCL", "GLOO", "OMP_", "MKL_", "CUDA", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "SLURM_",
         "PYTHON", "LD_", "KUBERNETES_SERVICE_HOST", "CHAOSKIT",
     )  # fmt: skip
+    redactor = redactor or Redactor.of(environment)
     return {
-        key: "<redacted>" if _SECRET.search(key) else _URL_LOGIN.sub("<redacted>", value)
+        key: HIDDEN if SECRET_NAME.search(key) else redactor.variable(key, value)
         for key, value in sorted(environment.items())
         if key.startswith(kept)
     }

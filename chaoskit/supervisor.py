@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import mmap
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,21 +22,22 @@ from typing import Literal, TextIO
 
 from multiprocess.connection import Connection, wait
 
-from chaoskit import codec, history, pacing, workloads
-from chaoskit.evidence import look, process
+from chaoskit import codec, history, pacing, private, scrub, workloads
+from chaoskit.evidence import gather, look, parameters, process
 from chaoskit.history import (
     ArmEnded,
     DeadlineReached,
     Ended,
     Event,
     History,
+    Identity,
     Interrupted,
     Malfunction,
     Reaped,
     Sampled,
     Started,
 )
-from chaoskit.judge import hang
+from chaoskit.judge import first_difference, hang
 from chaoskit.judge.job import Job
 from chaoskit.launchers import commands, temporary
 from chaoskit.launchers.forkserver import Server
@@ -44,6 +45,7 @@ from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.running import RunningArm
 from chaoskit.model import Plan
 from chaoskit.rank import joining, region
+from chaoskit.redacting import Redactor
 
 END_LIMIT_S = 20.0
 """How long the warden may take to end everything once it is told to."""
@@ -61,7 +63,9 @@ class Supervisor:
     """One arm, from start to history. ``stop_fd`` becomes readable when chaoskit is to end.
 
     ``on_idle`` is called once, when the ranks use next to no CPU any more: another arm may start.
-    ``environment`` is what a launcher of the user's is started with (all of it).
+    ``environment`` is what a launcher of the user's is started with (all of it). ``redactor`` keeps secrets
+    out of all that is written and returned; only the ranks and their launcher get them. ``native``: the
+    stacks of a rank that hangs are to have the frames of native code, too.
     """
 
     plan: Plan
@@ -71,6 +75,8 @@ class Supervisor:
     isolate: bool = True
     on_idle: Callable[[], None] = lambda: None
     environment: tuple[tuple[str, str], ...] = ()
+    redactor: Redactor = field(default_factory=Redactor)
+    native: bool = False
     _events: list[Event] = field(default_factory=list)
     _pids: dict[int, int] = field(default_factory=dict)  # of those alive
     _started: dict[int, int] = field(default_factory=dict)
@@ -82,21 +88,26 @@ class Supervisor:
 
     def run(self) -> History:
         """Run the arm and return its history, which is then also in ``arm_dir``. Never raises for a rank."""
-        self.arm_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.folder(self.arm_dir)
         plan_path = self.arm_dir / "plan.json"
-        plan_path.write_text(codec.dump_plan(self.plan), encoding="utf-8")
+        private.write(plan_path, codec.dump_plan(self.redactor.plan(self.plan)))
         kept = self.arm_dir / "history.jsonl"
-        (self.arm_dir / SCRATCH_NAME).mkdir(exist_ok=True, mode=0o700)
-        with _channels(self.plan) as channels, kept.open("w", encoding="utf-8") as self._file:
+        private.folder(self.arm_dir / SCRATCH_NAME)
+        with _channels(self.plan) as channels, private.open_text(kept) as self._file:
             self._run(plan_path, channels)
+        apart = first_difference.events(self._events, parameters.kept(self.arm_dir))
+        self._events += map(self.redactor.event, apart)
         found = History.of(self._events)
         ordered = self.arm_dir / "history.jsonl.tmp"  # with what the ranks recorded, all in order of time
+        private.write(ordered, "")
         history.write(ordered, found.events)
         ordered.replace(kept)
+        scrub.scrub(self.arm_dir, self.redactor, SCRATCH_NAME)
         return found
 
     def _note(self, *events: Event) -> None:
         """Keep events, in the file too: a run that is killed leaves what was known."""
+        events = tuple(map(self.redactor.event, events))
         self._events += events
         self._file.writelines(history.to_line(e) + "\n" for e in events)
         self._file.flush()
@@ -114,9 +125,13 @@ class Supervisor:
             command=commands.of(self.plan, str(plan_path)),
             environment=self.environment,
             temporary=temporary.name(self.server.pid),
+            plan_text=codec.dump_plan(self.plan),
+            secrets=self.redactor.values,
         )
         if self.plan.launcher != "forkserver":
-            joining.offer(self.arm_dir, joining.Offer(os.getpid(), channels.memfd, channels.doorbell_w))
+            os.pwrite(channels.plan, launch.plan_text.encode(), 0)
+            offer = joining.Offer(os.getpid(), channels.memfd, channels.doorbell_w, channels.plan)
+            joining.offer(self.arm_dir, offer)
         arm = self.server.start_arm(launch)
         try:
             self._watch(arm, channels)
@@ -124,8 +139,9 @@ class Supervisor:
             arm.close()
             temporary.remove(launch.temporary)  # a warden that was killed has not
             joining.withdraw(self.arm_dir)
+            gather.tidy(self.arm_dir, channels.regions)
             for slot, memory in channels.regions.items():
-                self._events += region.read_events(memory, slot)
+                self._events += map(self.redactor.event, region.read_events(memory, slot))
             for slot in self._unended():
                 self._note(Ended(time.monotonic(), slot, -signal.SIGKILL, self._by()))
 
@@ -179,8 +195,17 @@ class Supervisor:
                 self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
             return
         self._note(DeadlineReached(now, -1, final=True, over_s=clock.over_s))
-        self._note(*looks.stacks(dict(self._pids)))  # evidence first, the end second
+        self._note(*self._evidence(channels, looks, recorded))  # evidence first, the end second
         self._end(arm, clock)
+
+    def _evidence(self, channels: _Channels, looks: look.Looks, recorded: list[Event]) -> list[Sampled]:
+        """Gather all that can be had of the live ranks into their folders; return how they are."""
+        samples = looks.last(dict(self._pids))
+        asked = gather.Asked(
+            self.arm_dir, dict(self._pids), channels.memfd, _store_port(self.plan, recorded), self.native,
+            stop_fd=self.stop_fd,
+        )  # fmt: skip
+        return look.with_stacks(samples, gather.gather(asked).stacks)
 
     def _end(self, arm: RunningArm, clock: pacing.Clock) -> None:
         self._told = time.monotonic()
@@ -268,6 +293,7 @@ class _Channels:
     doorbell_r: int
     doorbell_w: int
     release: int
+    plan: int  # the plan as it is, for ranks that another launcher starts here
     regions: dict[int, mmap.mmap]
     keepers: dict[int, mmap.mmap]  # of ranks that another launcher starts; behind those of the ranks
 
@@ -277,6 +303,7 @@ def _channels(plan: Plan) -> Iterator[_Channels]:
     ranks = len(plan.ranks)
     keepers = 0 if plan.launcher == "forkserver" else ranks
     memfd = os.memfd_create("chaoskit-recorder", os.MFD_CLOEXEC)
+    plan_fd = os.memfd_create(joining.PLAN_MEMORY, os.MFD_CLOEXEC)
     doorbell_r, doorbell_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     release = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     maps: list[mmap.mmap] = []
@@ -284,11 +311,11 @@ def _channels(plan: Plan) -> Iterator[_Channels]:
         os.truncate(memfd, (ranks + keepers) * region.REGION_BYTES)
         maps = [region.map_region(memfd, number) for number in range(ranks + keepers)]
         regions, kept = dict(enumerate(maps[:ranks])), dict(enumerate(maps[ranks:]))
-        yield _Channels(memfd, doorbell_r, doorbell_w, release, regions, kept)
+        yield _Channels(memfd, doorbell_r, doorbell_w, release, plan_fd, regions, kept)
     finally:
         for memory in maps:
             memory.close()
-        for fd in (memfd, doorbell_r, doorbell_w, release):
+        for fd in (memfd, plan_fd, doorbell_r, doorbell_w, release):
             os.close(fd)
 
 
@@ -299,11 +326,9 @@ def _leftover_grace_s(plan: Plan) -> float:
     return WORKERS_GRACE_S if may_have_workers else LEFTOVER_GRACE_S
 
 
-def write_stacks(arm_dir: Path, found: History) -> None:
-    """Write the last stack of each rank to rank<slot>/stack.json."""
-    last = {s.slot: s for s in found.all(Sampled) if s.stack}
-    for slot, sample in last.items():
-        folder = arm_dir / f"rank{slot}"
-        folder.mkdir(exist_ok=True, mode=0o700)
-        body = {"state": sample.state, "line": sample.line, "frames": list(sample.stack)}
-        (folder / "stack.json").write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+def _store_port(plan: Plan, recorded: list[Event]) -> int:
+    """Return the port of the job's store: the one that most ranks were given, which a launcher of the user's
+    may have chosen, or else the plan's."""
+    masters = [e.master.rpartition(":")[2] for e in recorded if isinstance(e, Identity)]
+    ports = Counter(port for port in masters if port.isascii() and port.isdecimal() and len(port) <= 5)
+    return int(ports.most_common(1)[0][0]) if ports else plan.master_port

@@ -20,6 +20,7 @@ from real_runs import SCENARIOS, SEED, Finished, Heard, Run, last_attempts, load
 
 from chaoskit import codec, engine, history
 from chaoskit.errors import InvalidInput, LaunchFailed
+from chaoskit.evidence import findings
 from chaoskit.history import ArmEnded, Ended, Event, Injected, Malfunction, Sampled, Started
 from chaoskit.judge import contract
 from chaoskit.launchers.forkserver import ServerPool
@@ -150,6 +151,35 @@ def test_the_stacks_of_a_hang_are_kept(finished: Finished) -> None:
         assert any("all_reduce_loop.py" in frame for frame in told["frames"]), told
     looks = read(folder).all(Sampled)
     assert min(sum(1 for s in looks if s.slot == slot) for slot in range(4)) >= 3
+
+
+def test_the_evidence_of_a_hang_is_kept(finished: Finished) -> None:
+    found = findings.read_all(finished.arms["rank-stopped", "control"])
+    assert [(f.slot, f.state, f.stacks_by) for f in found] == [
+        (0, "S", "py-spy"), (1, "T", "py-spy"), (2, "S", "py-spy"), (3, "S", "py-spy")
+    ]  # fmt: skip
+    assert [f.missing for f in found] == [(), ("flight recorder: the rank is stopped",), (), ()]
+    recorded = [json.loads(Path(f.flight_recorder).read_text()) for f in found if f.slot != 1]
+    assert {e["profiling_name"] for told in recorded for e in told["entries"]} >= {"gloo:all_reduce"}
+    for one in found:
+        assert not any("answering.py" in frame for t in one.threads for frame in t.frames)
+        assert one.main is not None
+        assert one.main.waits_in
+        assert "store" in {s.what for s in one.sockets}
+    # Each connection is seen from both of its ends, and what was sent to the stopped rank lies with it.
+    ends = {(f.slot, s.peer, s.local, s.remote) for f in found for s in f.sockets if s.what == "peer"}
+    assert ends == {(peer, slot, remote, local) for slot, peer, local, remote in ends}
+    assert {s.peer for s in found[0].sockets if s.what == "peer"} == {1, 2, 3}
+    assert sum(s.receive_queue for s in found[1].sockets if s.what == "peer") > 0
+    assert sum(s.receive_queue for f in found if f.slot != 1 for s in f.sockets if s.what == "peer") == 0
+
+
+def test_one_that_ended_by_itself_leaves_no_files_of_evidence(finished: Finished) -> None:
+    folder = finished.arms["rank-killed-mid-all-reduce", "control"]
+    for one in findings.read_all(folder):
+        assert (one.state, one.threads, one.sockets, one.flight_recorder) == ("", (), (), "")
+        assert one.last_output
+    assert {p.name for p in folder.glob("rank*/*")} <= {"stdout.log", "stderr.log", "parameters.sums"}
 
 
 def test_a_rank_that_died_mid_all_reduce_is_proved_to_have_been_in_it(finished: Finished) -> None:

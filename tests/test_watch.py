@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit.judging import judge_again
 from chaoskit.model import Culprit, Kind, Outcome, Status, Verdict, Workload
 from chaoskit.request import WatchRequest
 
@@ -55,7 +56,7 @@ def ranks(culprits: tuple[Culprit, ...]) -> set[int]:
 
 
 @pytest.mark.parametrize("bug", FAILS)
-def test_the_rank_with_the_bug_is_named_and_no_other(bug: str, watch: Watch) -> None:
+def test_the_rank_with_the_bug_is_named_and_no_other(bug: str, watch: Watch, tmp_path: Path) -> None:
     outcome, culprits, kind = FAILS[bug]
     verdict = watch(script("buggy.py", bug))
     assert verdict.status is Status.FAIL, verdict.reason
@@ -64,14 +65,23 @@ def test_the_rank_with_the_bug_is_named_and_no_other(bug: str, watch: Watch) -> 
     assert verdict.kind is kind, verdict.reason
     if bug in ("hang", "raise"):
         assert verdict.where.startswith(f"{PROGRAMS / 'buggy.py'}:")
+    if bug == "diverge":
+        assert "after step 4" in verdict.reason
+        assert "first in 0.weight (1 of 4 parameters differs)" in verdict.reason
+        (arm,) = (path.parent for path in tmp_path.glob("**/history.jsonl"))
+        assert judge_again(arm).reason == verdict.reason
+        lines = (arm / "history.jsonl").read_text().splitlines(keepends=True)
+        (arm / "history.jsonl").write_text("".join(x for x in lines if '"ParameterSum"' not in x))
+        assert judge_again(arm).reason == verdict.reason, "the ranks' files tell it as well"
 
 
 @pytest.mark.parametrize("program", PASSES)
-def test_a_healthy_program_passes_however_odd_it_is(program: str, watch: Watch) -> None:
+def test_a_healthy_program_passes_however_odd_it_is(program: str, watch: Watch, tmp_path: Path) -> None:
     verdict = watch(script("buggy.py", program))
     assert (verdict.status, verdict.outcome) == (Status.PASS, Outcome.COMPLETED), verdict.reason
     assert "replicas equal" in verdict.reason
     assert not verdict.culprits
+    assert not any('"ParameterSum"' in path.read_text() for path in tmp_path.glob("**/history.jsonl"))
     if program == "straggler":
         assert ranks(verdict.stragglers) == {2}
 

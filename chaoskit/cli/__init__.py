@@ -24,6 +24,8 @@ COMMANDS = {
     "validate": "Check scenario and profile files: every problem at once.",
     "new": "Write a commented scenario to start from.",
     "judge": "Judge runs again from their files, without running anything.",
+    "report": "Tell of a run again: terminal, HTML, trace, Markdown or JUnit.",
+    "compare": "Say what differs between two runs: of another cluster, image or profile.",
     "plan": "Write the plan of one arm, for a launcher that chaoskit does not start.",
     "profiles": "List the built-in profiles, or show one.",
     "doctor": "Say what this machine can do, and what would be skipped here.",

@@ -55,8 +55,21 @@ class Judge:
 class _Arm:
     run_dir: Path
     verdict: Verdict
+    folder: Path
     facts: PlanFacts | None = None
     problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAgain:
+    """What came of judging; ``judged`` is None where not one arm can be.
+
+    ``folders`` are those of ``judged.verdicts``, in their order.
+    """
+
+    judged: Judged | None
+    problems: list[Problem]
+    folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,12 @@ _NO_RUN = Path()
 
 def judge_folders(paths: Sequence[Path], how: Judge) -> tuple[Judged | None, list[Problem]]:
     """Judge all arms in and below ``paths``; None where not one of them can be judged."""
+    again = judge_arms(paths, how)
+    return again.judged, again.problems
+
+
+def judge_arms(paths: Sequence[Path], how: Judge) -> JudgedAgain:
+    """Judge all arms in and below ``paths``, and say where each of them is."""
     problems: list[Problem] = []
     folders: dict[Path, None] = {}
     for path in paths:
@@ -81,30 +100,29 @@ def judge_folders(paths: Sequence[Path], how: Judge) -> tuple[Judged | None, lis
     arms = [_judged(together, how) for together in _by_arm(list(folders))]
     problems += [p for arm in arms for p in arm.problems]
     if all(arm.problems for arm in arms):
-        return None, problems
+        return JudgedAgain(None, problems)
     loose = [folder for folder in folders if _run_of(folder) is None]
     together_in = Path(os.path.commonpath(loose)) if loose else _NO_RUN
     arms = [replace(a, run_dir=together_in) if a.run_dir == _NO_RUN else a for a in arms]
     runs = list(dict.fromkeys(arm.run_dir for arm in arms))
     records = [_record(run, arms, problems) for run in runs]
     seeds = {r.seed for r in records}
-    return (
-        Judged(
-            run_dir=runs[0] if len(runs) == 1 else Path(os.path.commonpath(runs)),
-            seed=seeds.pop() if len(seeds) == 1 else None,
-            torch=", ".join(dict.fromkeys(r.torch for r in records if r.torch)),
-            scenarios=tuple(_scenarios(arms, how)),
-            wall_s=sum(r.wall_s for r in records),
-        ),
-        problems,
+    scenarios = _by_scenario(arms)
+    judged = Judged(
+        run_dir=runs[0] if len(runs) == 1 else Path(os.path.commonpath(runs)),
+        seed=seeds.pop() if len(seeds) == 1 else None,
+        torch=", ".join(dict.fromkeys(r.torch for r in records if r.torch)),
+        scenarios=tuple(_result(members, how) for members in scenarios),
+        wall_s=sum(r.wall_s for r in records),
     )
+    return JudgedAgain(judged, problems, tuple(arm.folder for members in scenarios for arm in members))
 
 
 def _arm_dirs(path: Path, problems: list[Problem]) -> Iterator[Path]:
     try:
         if not path.is_dir():
             what = "is not a folder" if path.exists() else "there is no such folder"
-            problems.append(Problem(what, str(path), hint="judge needs the folder of a run, or of an arm"))
+            problems.append(Problem(what, str(path), hint="give the folder of a run, or of an arm"))
             return
         found = [folder.resolve() for folder in rundir.arm_dirs(path)]
         found = [f for f in found if f == path.resolve() or not _is_survey(f)]
@@ -158,14 +176,14 @@ def _judged(folders: Sequence[Path], how: Judge) -> _Arm:
     run_dir = _run_of(folder) or _NO_RUN
     try:
         facts = how.read_plan((folder / PLAN).read_text(encoding="utf-8"))
-        return _Arm(run_dir, how.arm(folders), facts)
+        return _Arm(run_dir, how.arm(folders), folder, facts)
     except InvalidInput as error:
         problems = tuple(
             Problem(p.message, str(folder / (p.file or PLAN)), p.line, p.hint) for p in error.problems
         )
     except Exception as error:  # noqa: BLE001 - files that no check foresaw must not hide the other arms
         problems = (Problem(f"cannot be judged: {type(error).__name__}: {error}", str(folder)),)
-    return _Arm(run_dir, _unjudged(folder, problems), problems=problems)
+    return _Arm(run_dir, _unjudged(folder, problems), folder, problems=problems)
 
 
 def _unjudged(folder: Path, problems: tuple[Problem, ...]) -> Verdict:
@@ -185,16 +203,21 @@ def _unjudged(folder: Path, problems: tuple[Problem, ...]) -> Verdict:
     )
 
 
-def _scenarios(arms: Sequence[_Arm], how: Judge) -> Iterator[ScenarioResult]:
+def _by_scenario(arms: Sequence[_Arm]) -> list[list[_Arm]]:
     """Put the arms of each scenario of each run together, in order of repeat and attempt."""
     groups: dict[tuple[Path, str, Backend], list[_Arm]] = {}
     for arm in arms:
         groups.setdefault((arm.run_dir, arm.verdict.scenario, arm.verdict.backend), []).append(arm)
-    for (_, name, backend), members in groups.items():
+    for members in groups.values():
         members.sort(key=lambda a: (a.verdict.arm, a.verdict.repeat, a.verdict.attempt))
-        facts = [a.facts for a in members if a.facts is not None]
-        healthy, completes = any(f.healthy for f in facts), any(f.completes for f in facts)
-        yield how.scenario(name, backend, healthy, [a.verdict for a in members], completes)
+    return list(groups.values())
+
+
+def _result(members: Sequence[_Arm], how: Judge) -> ScenarioResult:
+    first = members[0].verdict
+    facts = [a.facts for a in members if a.facts is not None]
+    healthy, completes = any(f.healthy for f in facts), any(f.completes for f in facts)
+    return how.scenario(first.scenario, first.backend, healthy, [a.verdict for a in members], completes)
 
 
 def _record(run_dir: Path, arms: Sequence[_Arm], problems: list[Problem]) -> _Record:

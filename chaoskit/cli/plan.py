@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -70,15 +71,33 @@ def next_steps(made: Plan, path: Path) -> list[str]:
     ]
 
 
-def write(asked: Planned) -> None:
-    """Write the plan. Raises ChaoskitError where that fails."""
-    from chaoskit import codec
+def withheld(shown: Plan) -> list[str]:
+    """Return what has to reach the ranks in another way: the plan is written without secrets."""
+    from chaoskit.secret_shapes import HIDDEN
 
+    said = [
+        f"{name} looks secret and is not written into the plan: set it where the ranks are started"
+        for name, value in shown.profile.env
+        if value == HIDDEN
+    ]
+    if any(HIDDEN in word for word in shown.workload.args):
+        said.append("secrets among the arguments are not written into the plan: give them to each rank")
+    return said
+
+
+def write(asked: Planned) -> None:
+    """Write the plan, without secrets. Raises ChaoskitError where that fails."""
+    from chaoskit import codec
+    from chaoskit.redacting import Redactor
+
+    shown = Redactor.of(os.environ, words=sys.argv).knowing([asked.plan]).plan(asked.plan)
+    for secret in withheld(shown):
+        complain(secret)
     if asked.doubts:
         complain(f"on this machine it would be skipped: {asked.doubts}")
     try:
         asked.path.parent.mkdir(parents=True, exist_ok=True)
         with asked.path.open("x", encoding="utf-8") as file:
-            file.write(codec.dump_plan(asked.plan))
+            file.write(codec.dump_plan(shown))
     except OSError as error:
         raise ChaoskitError(f"{asked.path} could not be written: {error.strerror or error}") from None

@@ -89,6 +89,9 @@ def report_internal(error: BaseException, *, with_traceback: bool) -> None:
 def _keep(details: str) -> str:
     import tempfile
 
+    from chaoskit.redacting import Redactor
+
+    details = Redactor.of(os.environ, words=sys.argv).text(details)
     try:
         handle, path = tempfile.mkstemp(prefix="chaoskit-error-", suffix=".txt")
         with open(handle, "w", encoding="utf-8", errors="replace") as file:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from chaoskit.cli.printing import abandon_output
+from chaoskit.cli.outputs import Outputs, annotated, folders_of, write
+from chaoskit.cli.printing import abandon_output, plain
 from chaoskit.errors import ChaoskitError, Problem
 from chaoskit.reports.judged import Judged
 
@@ -40,6 +42,45 @@ def emit(judged: Judged, form: Format, stream: IO[str], program: str = "") -> No
 
             _print(judged, console_for(stream), program)
         stream.flush()
+
+
+def tell(
+    judged: Judged, outputs: Outputs, form: Format, stdout: IO[str], stderr: IO[str], program: str = ""
+) -> None:
+    """Write the files asked for, and the report to ``stdout``, which a file that fails does not keep back.
+
+    Raises ChaoskitError for a file that could not be written. Annotations are for a GitHub job, which reads
+    both streams: where stdout has to be JSON they go to ``stderr``.
+    """
+    written: list[Path] = []
+    try:
+        written = write(outputs, judged, folders_of(judged))
+    finally:
+        emit(judged, form, stdout, program)
+        if outputs.github:
+            emit_annotations(judged, stderr if form == "json" else stdout)
+    if form == "text":
+        emit_written(written, stdout)
+
+
+def emit_annotations(judged: Judged, stream: IO[str]) -> None:
+    """Print what a GitHub job takes for annotations. Raises as :func:`emit`."""
+    with guarded(stream):
+        stream.write(_printable(annotated(judged), stream))
+        stream.flush()
+
+
+def emit_written(paths: Iterable[Path], stream: IO[str]) -> None:
+    """Say which files there are now. Raises as :func:`emit`."""
+    with guarded(stream):
+        for path in paths:
+            stream.write(_printable(f"written: {plain(str(path))}\n", stream))
+        stream.flush()
+
+
+def _printable(text: str, stream: IO[str]) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _print(judged: Judged, console: Console, program: str) -> None:

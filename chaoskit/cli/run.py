@@ -6,20 +6,18 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 import click
 
 from chaoskit.cli.observers import Both, Known, progress
 from chaoskit.cli.option_values import library
+from chaoskit.cli.outputs import folders_of, write
 from chaoskit.cli.printing import complain
 from chaoskit.cli.program import ProgramCommand
-from chaoskit.cli.reporting import emit
+from chaoskit.cli.reporting import tell
 from chaoskit.cli.run_options import Asked, RunOptions, read
 from chaoskit.errors import ChaoskitError, ExitCode
-from chaoskit.model import ScenarioResult
-from chaoskit.reports import junit
 from chaoskit.reports.exit_code import exit_code
 from chaoskit.reports.judged import Judged
 from chaoskit.request import Observer, RunRequest, RunResult
@@ -78,12 +76,20 @@ Engine = Callable[[RunRequest, Observer], RunResult]
     help="A skip for want of WHAT is inconclusive. May be repeated.",
 )
 @click.option(
+    "--native", is_flag=True, help="Of a rank that hangs, read the stacks of native code too (slower)."
+)
+@click.option(
     "--runs-dir", default="runs", show_default=True, metavar="DIR", help="Where the run directory is made."
 )
 @click.option(
     "--format", "form", default="text", show_default=True, metavar="text|json", help="What stdout gets."
 )
 @click.option("--junit", metavar="FILE", help="Also write a JUnit report to FILE.")
+@click.option("--html", metavar="FILE", help="Also write an HTML report to FILE.")
+@click.option(
+    "--markdown", metavar="FILE", help="Also write a Markdown summary; $GITHUB_STEP_SUMMARY is added to."
+)
+@click.option("--github", is_flag=True, help="Also print annotations for a GitHub job.")
 def run(**typed: object) -> None:
     """Run scenarios on real process groups and judge what happened.
 
@@ -122,7 +128,7 @@ def tell_left_out(stderr: IO[str] | None) -> None:
 def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> ExitCode:
     """Run what is asked, report it, and return the exit code.
 
-    The JUnit file is written whatever happens once arms have run: interrupted, or chaoskit's own fault.
+    The files are written whatever happens once arms have run: interrupted, or chaoskit's own fault.
     """
     known = Known()
     shown = progress(stdout, stderr, json=asked.form == "json")
@@ -136,24 +142,11 @@ def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> E
     except BaseException:
         if known.run_dir is not None:
             with suppress(ChaoskitError):  # the first error is the one to tell
-                _write_junit(asked.junit, known.results())
+                known_so_far = known.interrupted(_torch_version())
+                write(asked.outputs, known_so_far, folders_of(known_so_far))
         raise
-    try:
-        _write_junit(asked.junit, judged.scenarios)
-    finally:
-        emit(judged, asked.form, stdout)
+    tell(judged, asked.outputs, asked.form, stdout, stderr)
     return exit_code(judged.scenarios, interrupted=judged.interrupted)
-
-
-def _write_junit(path: Path | None, results: tuple[ScenarioResult, ...]) -> None:
-    if path is None:
-        return
-    try:
-        junit.write(path, results)
-    except OSError as error:
-        raise ChaoskitError(
-            f"{path}: the JUnit report could not be written: {error.strerror or error}"
-        ) from None
 
 
 def _torch_version() -> str:

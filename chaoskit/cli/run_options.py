@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-from chaoskit.cli import keyword_expression
+from chaoskit.cli import keyword_expression, outputs
 from chaoskit.cli.option_values import (
     BACKENDS,
     RANKS_MAX,
@@ -16,10 +15,10 @@ from chaoskit.cli.option_values import (
     as_typed,
     did_you_mean,
 )
+from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.program import ProgramOptions, read_program, read_ranks
 from chaoskit.cli.reporting import Format, read_format
 from chaoskit.model import Launcher, Scenario, Workload
-from chaoskit.reports import junit
 from chaoskit.request import RunRequest
 
 REPEATS_MAX = 100_000
@@ -50,6 +49,10 @@ class RunOptions:
     runs_dir: str = "runs"
     form: str = "text"
     junit: str | None = None
+    html: str | None = None
+    markdown: str | None = None
+    github: bool = False
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Asked:
 
     request: RunRequest
     form: Format
-    junit: Path | None
+    outputs: Outputs = outputs.NONE
 
 
 def read(options: RunOptions, library: Library) -> Asked:
@@ -84,14 +87,14 @@ def read(options: RunOptions, library: Library) -> Asked:
         program=program,
         launcher=launcher,
         stall_s=found.duration("--within", options.within),
+        native=options.native,
     )
     form, wrong = read_format(options.form)
     found.problems += wrong
-    report = None if options.junit is None else Path(options.junit)
-    if report is not None:
-        found.problems += junit.problems(report)
+    reports = outputs.read(options.html, options.markdown, options.junit, options.github)
+    found.problems += reports.problems()
     found.raise_any()
-    return Asked(request, form, report)
+    return Asked(request, form, reports)
 
 
 def chosen_scenarios(names: tuple[str, ...], keyword: str | None, found: Found) -> tuple[Scenario, ...]:

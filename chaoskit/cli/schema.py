@@ -13,16 +13,22 @@ from chaoskit.cli.printing import say_json
 from chaoskit.model import Result, ScenarioResult, Verdict
 
 Schema = dict[str, Any]
-ADDED = ("bites", "ambiguous", "not_applicable", "notes", "stragglers", "ended_by")
+ADDED = (
+    "bites", "ambiguous", "not_applicable", "notes", "stragglers", "ended_by", "cause", "at", "sureness",
+    "evidence",
+)  # fmt: skip
 """Fields of a verdict that came later: a reader of the first output has to do without them."""
 
 
 @click.command("schema")
-@click.argument("what", type=click.Choice(["scenario", "profile", "output"]))
+@click.argument("what", type=click.Choice(["scenario", "profile", "output", "comparison"]))
 def schema(what: str) -> None:
-    """Print the JSON Schema of scenario files, profile files, or the JSON that run and judge print."""
-    if what == "output":
-        say_json(output_schema())
+    """Print the JSON Schema of scenario files, profile files, or the JSON that run, judge and compare print.
+
+    output is what run and judge print, comparison what compare does.
+    """
+    if what in ("output", "comparison"):
+        say_json(output_schema() if what == "output" else comparison_schema())
         return
     from chaoskit.scenario import json_schema
 
@@ -60,6 +66,25 @@ def output_schema() -> Schema:
         "type": "object",
         "properties": properties,
         "required": list(properties),
+    }
+
+
+def comparison_schema() -> Schema:
+    """Return the schema of the JSON of ``compare --format json``. Later versions only add to it."""
+    from chaoskit.compare.comparison import Comparison
+
+    described = _object(Comparison)
+    counts = ("broke", "lost_sight_of", "exit_code")
+    summary = {name: {"type": "integer", "minimum": 0} for name in counts}
+    described["properties"] |= {
+        "schema_version": {"const": 1},
+        "summary": {"type": "object", "properties": summary, "required": list(counts)},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "chaoskit comparison",
+        **described,
+        "required": ["schema_version", *described["required"], "summary"],
     }
 
 

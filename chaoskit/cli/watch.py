@@ -11,7 +11,7 @@ import click
 from chaoskit.cli.observers import Both, Known, progress
 from chaoskit.cli.option_values import library
 from chaoskit.cli.program import ProgramCommand
-from chaoskit.cli.reporting import emit
+from chaoskit.cli.reporting import tell
 from chaoskit.cli.run import tell_left_out
 from chaoskit.cli.watch_options import AskedToWatch, WatchOptions, read
 from chaoskit.errors import ExitCode
@@ -54,11 +54,20 @@ Engine = Callable[[WatchRequest, Observer], RunResult]
     help="The number of the run (default: drawn). Your program seeds itself.",
 )
 @click.option(
+    "--native", is_flag=True, help="Of a rank that hangs, read the stacks of native code too (slower)."
+)
+@click.option(
     "--runs-dir", default="runs", show_default=True, metavar="DIR", help="Where the run directory is made."
 )
 @click.option(
     "--format", "form", default="text", show_default=True, metavar="text|json", help="What stdout gets."
 )
+@click.option("--junit", metavar="FILE", help="Also write a JUnit report to FILE.")
+@click.option("--html", metavar="FILE", help="Also write an HTML report to FILE.")
+@click.option(
+    "--markdown", metavar="FILE", help="Also write a Markdown summary; $GITHUB_STEP_SUMMARY is added to."
+)
+@click.option("--github", is_flag=True, help="Also print annotations for a GitHub job.")
 def watch(**typed: object) -> None:
     """Watch your own program as it is: no fault is injected, and nothing in it has to change.
 
@@ -94,7 +103,7 @@ def execute(asked: AskedToWatch, engine: Engine, stdout: IO[str], stderr: IO[str
         if known.run_dir is None:
             raise
         judged = known.interrupted(_torch_version())
-    emit(judged, asked.form, stdout, name)
+    tell(judged, asked.outputs, asked.form, stdout, stderr, name)
     return exit_code(judged.scenarios, interrupted=judged.interrupted)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from chaoskit.cli import outputs
 from chaoskit.cli.option_values import BACKENDS, SEED_MAX, Found, Library, as_typed
+from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.program import ProgramOptions, read_program, read_ranks
 from chaoskit.cli.reporting import Format, read_format
 from chaoskit.model import Launcher, Workload
@@ -30,6 +32,11 @@ class WatchOptions:
     seed: str | None = None
     runs_dir: str = "runs"
     form: str = "text"
+    junit: str | None = None
+    html: str | None = None
+    markdown: str | None = None
+    github: bool = False
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class AskedToWatch:
 
     request: WatchRequest
     form: Format
+    outputs: Outputs = outputs.NONE
 
 
 def read(options: WatchOptions, library: Library) -> AskedToWatch:
@@ -53,6 +61,7 @@ def read(options: WatchOptions, library: Library) -> AskedToWatch:
         seed=found.whole("--seed", options.seed, 0, SEED_MAX),
         runs_dir=found.runs_dir(options.runs_dir),
         command=as_typed(),
+        native=options.native,
     )
     ranks = read_ranks(options.ranks, program, found)
     stall_s = found.duration("--within", options.within)
@@ -62,8 +71,10 @@ def read(options: WatchOptions, library: Library) -> AskedToWatch:
         request = dataclasses.replace(request, stall_s=stall_s)
     form, wrong = read_format(options.form)
     found.problems += wrong
+    reports = outputs.read(options.html, options.markdown, options.junit, options.github)
+    found.problems += reports.problems()
     found.raise_any()
-    return AskedToWatch(request, form)
+    return AskedToWatch(request, form, reports)
 
 
 def _program(options: WatchOptions, found: Found) -> tuple[Workload | None, Launcher | None]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import mmap
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from chaoskit.evidence import process, stacks
+from chaoskit.evidence.findings import Stacks
 from chaoskit.evidence.process import ProcessLook
 from chaoskit.evidence.stacks import Stack
 from chaoskit.history import Sampled
@@ -52,11 +54,21 @@ class Looks:
         window = [tokens for t, tokens in self._tokens if t >= now - over_s]
         return bool(newest) and all(len({w.get(slot) for w in window}) > 1 for slot in newest)
 
-    def stacks(self, pids: Mapping[int, int]) -> list[Sampled]:
-        """Return a sample of each slot with its stack, whatever it does: the evidence at the deadline."""
+    def last(self, pids: Mapping[int, int]) -> list[Sampled]:
+        """Return a sample of each slot, whatever it does: how the ranks are at the deadline. Their stacks
+        come later (:func:`with_stacks`)."""
         lives = {slot: region.live(self._regions[slot]) for slot in pids}
-        seen = {slot: process.look(pid) for slot, pid in pids.items()}
-        return _samples(lives, seen, stacks.gather(pids))
+        return _samples(lives, {slot: process.look(pid) for slot, pid in pids.items()}, {})
+
+
+def with_stacks(samples: Iterable[Sampled], found: Mapping[int, Stacks]) -> list[Sampled]:
+    """Return the samples with the main threads' stacks that were found for them."""
+    return [_with_stack(sample, stacks.of_main(found.get(sample.slot, Stacks()))) for sample in samples]
+
+
+def _with_stack(sample: Sampled, stack: Stack) -> Sampled:
+    site = stack.user_line or sample.site
+    return replace(sample, line=stack.line, stack=stack.frames, site=site)
 
 
 def _samples(

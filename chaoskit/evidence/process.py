@@ -1,12 +1,39 @@
-"""The state of a process in /proc: is it running, stopped, waiting; what CPU and I/O its tree used."""
+"""The state of a process in /proc: is it running, stopped, waiting; what CPU and I/O its tree used.
+
+:func:`look` is cheap, and taken again and again before the deadline; :func:`status` is all that there is.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoskit.evidence.family import Report, Scene, Source
+from chaoskit.evidence.findings import ProcessStatus, ThreadState
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+_THREADS_MAX = 256
+_SIGNALS_MAX = 64
+REAL_TIME = int(signal.SIGRTMIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Process(Source):
+    """What /proc tells: state, memory, signals, and where each thread waits in the kernel."""
+
+    name: ClassVar[str] = "process"
+    file: ClassVar[str] = "process.json"
+    first: ClassVar[bool] = True
+
+    def gather(self, scene: Scene) -> Iterator[tuple[int, Report]]:
+        for slot, pid in scene.pids.items():
+            if not scene.left_s:
+                return
+            found = status(pid)
+            yield slot, Report(found) if found.state else Report(missing=("the process has ended",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +56,82 @@ def look(pid: int) -> ProcessLook:
         cpu += _stat(child)[1]
         io += _io(f"/proc/{child}/io")
     return ProcessLook(state, cpu, io, _switches(pid))
+
+
+def status(pid: int) -> ProcessStatus:
+    """Return all that /proc tells of the process; what cannot be read is left unknown."""
+    state = _stat(pid)[0]
+    if not state:
+        return ProcessStatus()
+    try:
+        listed = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        listed = []
+    # Those of the main thread are the process's own: its signals and its memory.
+    fields = {number: _fields(f"/proc/{pid}/task/{number}/status") for number in listed[:_THREADS_MAX]}
+    own = fields.get(pid) or _fields(f"/proc/{pid}/status")
+    return ProcessStatus(
+        state=state,
+        rss_bytes=_kib(own, "VmRSS"),
+        peak_rss_bytes=_kib(own, "VmHWM"),
+        thread_count=len(listed) or _whole(own, "Threads"),
+        voluntary_switches=_total(fields, "voluntary_ctxt_switches"),
+        involuntary_switches=_total(fields, "nonvoluntary_ctxt_switches"),
+        pending=tuple(dict.fromkeys(signals_in(own.get("ShdPnd", "")) + signals_in(own.get("SigPnd", "")))),
+        blocked=signals_in(own.get("SigBlk", "")),
+        ignored=signals_in(own.get("SigIgn", "")),
+        caught=signals_in(own.get("SigCgt", "")),
+        threads=tuple(_thread(pid, number, fields[number]) for number in fields if fields[number]),
+    )
+
+
+def signals_in(mask: str) -> tuple[str, ...]:
+    """Return the signals in a mask as /proc/PID/status prints it: ``SIGTERM``, ``SIGRTMIN+7``."""
+    try:
+        bits = int(mask, 16)
+    except ValueError:
+        return ()
+    return tuple(_signal_name(number) for number in range(1, _SIGNALS_MAX + 1) if bits >> number - 1 & 1)
+
+
+def _signal_name(number: int) -> str:
+    if number > REAL_TIME:
+        return f"SIGRTMIN+{number - REAL_TIME}"
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # those between are glibc's own
+
+
+def _thread(pid: int, number: int, fields: Mapping[str, str]) -> ThreadState:
+    waits_in = _read(f"/proc/{pid}/task/{number}/wchan").decode("ascii", "replace")
+    return ThreadState(
+        thread_id=number,
+        name=fields.get("Name", ""),
+        state=fields.get("State", "")[:1],
+        waits_in="" if waits_in == "0" else waits_in,  # 0: it runs, or we may not know
+    )
+
+
+def _fields(file: str) -> dict[str, str]:
+    # The kernel escapes a newline in the name of a process, so a line is a field.
+    lines = _read(file).decode("utf-8", "replace").split("\n")
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _whole(fields: Mapping[str, str], name: str) -> int:
+    first = fields.get(name, "").split()[:1]
+    return int(first[0]) if first and first[0].isdecimal() else -1
+
+
+def _kib(fields: Mapping[str, str], name: str) -> int:
+    amount = _whole(fields, name)
+    return amount * 1024 if amount >= 0 else -1
+
+
+def _total(threads: Mapping[int, Mapping[str, str]], name: str) -> int:
+    known = [count for fields in threads.values() if (count := _whole(fields, name)) >= 0]
+    return sum(known) if known else -1
 
 
 def cpu_s(pid: int) -> float:

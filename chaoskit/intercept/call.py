@@ -24,6 +24,7 @@ _COMPARABLE = {
     "reduce_scatter": (0, "output", True, False),
     "scatter": (0, "output", False, True),
 }
+_TO_A_PEER = frozenset({"send", "recv"})  # methods whose second argument is a rank of the group
 _OPTIONS = [kind for name, kind in vars(_distributed_c10d).items() if name.endswith("Options")]
 _WITH_REDUCE_OP = frozenset(kind for kind in _OPTIONS if hasattr(kind, "reduceOp"))
 # By type rather than by getattr with a default: that takes twice the time.
@@ -94,6 +95,15 @@ class Call:
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """All tensors among the current arguments, flattened in order: outputs and inputs alike."""
         return tuple(_flatten([*self.args, *self.kwargs.values()]))
+
+    @property
+    def peer(self) -> int:
+        """The global rank at the other side of a send or recv; -1: none, or it may be anyone."""
+        if self.method not in _TO_A_PEER:
+            return -1
+        value = self.args[1] if len(self.args) > 1 else self._named("rank")
+        known = isinstance(value, int) and 0 <= value < len(self.group_ranks)
+        return self.group_ranks[value] if known else -1
 
     def fingerprint(self) -> int:
         """A 64-bit hash, the same on every rank and in every run, of what ranks must agree on.

@@ -20,18 +20,17 @@ only once a forward pass without it follows: between the two a script may move i
 """
 
 import functools
-import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
-from chaoskit.intercept.checksum import checksum
+from chaoskit.intercept import replicas_of
+from chaoskit.intercept.checksum import combined, numbers
 from chaoskit.intercept.exact_hooks import is_exact
 
 
@@ -40,7 +39,8 @@ class Replica:
     """State as this rank holds it after `step` updates (0: before the first); equal on all of `ranks`.
 
     `ordinal` counts what these same ranks replicate, in the order in which it was made. So (ranks, ordinal,
-    step) means the same on each of them.
+    step) means the same on each of them. ``numbers`` are the checksums of its tensors one by one, and
+    ``names`` what these are called.
     """
 
     ranks: tuple[int, ...]
@@ -49,6 +49,8 @@ class Replica:
     step: int
     checksum: int
     numel: int
+    names: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 Every = int | Callable[[int], int]
@@ -59,10 +61,17 @@ class _Held:
     """One thing that is replicated: the parameters of a DDP instance, or of an optimizer on one mesh."""
 
     def __init__(
-        self, owner: object, tensors: Callable[[Any], list[torch.Tensor]], ranks: tuple[int, ...], name: str
+        self,
+        owner: object,
+        tensors: Callable[[Any], list[torch.Tensor]],
+        ranks: tuple[int, ...],
+        name: str,
+        names: Callable[[Any], tuple[str, ...]],
     ) -> None:
         self.owner = weakref.ref(owner)
         self._tensors = tensors
+        self._names = names
+        self._known: tuple[str, ...] = ()
         self.ranks = ranks
         self.name = name
         self.ordinal = sum(1 for other in _replicated.held if other.ranks == ranks) + _replicated.freed(ranks)
@@ -86,19 +95,28 @@ class _Held:
 
     def tensors(self) -> list[torch.Tensor]:
         owner = self.owner()
-        return [] if owner is None else [_local(tensor) for tensor in self._tensors(owner)]
+        return [] if owner is None else [replicas_of.local(tensor) for tensor in self._tensors(owner)]
 
     def replica(self) -> Replica | None:
         """Its checksum now; None where it cannot be had or says nothing."""
         if self.unchecked:
             return None
         tensors = self.tensors()
-        if not tensors or not all(_has_bits(tensor) for tensor in tensors):
+        if not tensors or not all(replicas_of.has_bits(tensor) for tensor in tensors):
             return None
         numel = sum(tensor.numel() for tensor in tensors)
         with torch.no_grad():
-            step = self.updates + self.stepped
-            return Replica(self.ranks, self.ordinal, self.name, step, checksum(tensors), numel)
+            each = tuple(numbers(tensors))
+        step = self.updates + self.stepped
+        names = self._names_of(len(tensors))
+        return Replica(self.ranks, self.ordinal, self.name, step, combined(each), numel, names, each)
+
+    def _names_of(self, count: int) -> tuple[str, ...]:
+        """The names of so many tensors; asked for once, as long as their number stays."""
+        if len(self._known) != count:
+            found = self._names(self.owner())
+            self._known = (*found[:count], *(f"parameter {index}" for index in range(len(found), count)))
+        return self._known
 
 
 _OnReplica = Callable[[Replica], None]
@@ -111,6 +129,7 @@ class _Replicated:
         self.held: list[_Held] = []
         self.gone: dict[tuple[int, ...], int] = {}
         self.listeners: list[tuple[_OnReplica, Every]] = []
+        self.also: list[_OnReplica] = []
         self.watching = False
         self.last: tuple[int, int | None] | None = None
 
@@ -143,6 +162,7 @@ class _Replicated:
         wanted = [told for told, every in self.listeners if held.wanted(every)]
         if not wanted:
             return None
+        wanted += [told for told in self.also if told not in wanted]
         try:
             replica = held.replica()
         except Exception as error:  # noqa: BLE001  # tensors of a kind unknown here: never the script's trouble
@@ -180,6 +200,12 @@ def on_replica(told: _OnReplica, every: Every = 1) -> None:
     first). A checksum costs about 0.4 ms for each MiB, so choose `every` accordingly."""
     watch_replicated()
     _replicated.listeners.append((told, every))
+
+
+def on_any_replica(told: _OnReplica) -> None:
+    """Call `told`, too, whenever `on_replica` calls somebody else: what is summed up once costs nothing more.
+    Nothing is watched for this alone."""
+    _replicated.also.append(told)
 
 
 def on_forward(told: Callable[[int, int], None], every: int = 1) -> None:
@@ -237,14 +263,15 @@ def _made(ddp: DistributedDataParallel) -> None:
     if len(ranks) < 2:
         return
     _replicated.alive()
-    kept = [index for index, p in enumerate(ddp._module_parameters) if p.requires_grad]
+    kept = replicas_of.trained(ddp)
     if not kept:
         return
     held = _Held(
         ddp,
-        lambda owner: [owner._module_parameters[index] for index in kept],
+        functools.partial(replicas_of.in_ddp, kept),
         ranks,
         f"DistributedDataParallel({type(ddp.module).__name__})",
+        functools.partial(replicas_of.names_in_ddp, kept),
     )
     _replicated.held.append(held)
 
@@ -288,9 +315,12 @@ def _differs_on_purpose(ddp: DistributedDataParallel) -> str:
 
 def _before_step(optimizer: torch.optim.Optimizer) -> None:
     known = {held.ranks for held in _replicated.held if held.owner() is optimizer}
-    for ranks in {ranks for ranks, _ in _replicated_dtensors(optimizer)} - known:
+    for ranks in {ranks for ranks, _, _ in replicas_of.dtensors(optimizer)} - known:
         name = f"replicated DTensors of {type(optimizer).__name__}"
-        _replicated.held.append(_Held(optimizer, functools.partial(_on_mesh, ranks), ranks, name))
+        tensors = functools.partial(replicas_of.on_mesh, ranks)
+        _replicated.held.append(
+            _Held(optimizer, tensors, ranks, name, functools.partial(replicas_of.names_on_mesh, ranks))
+        )
     for held in _replicated.alive():
         owner = held.owner()
         if owner is optimizer:
@@ -317,38 +347,10 @@ def _optimizes(optimizer: torch.optim.Optimizer, held: _Held) -> bool:
     return any(id(p) in mine for group in optimizer.param_groups for p in group["params"])
 
 
-def _replicated_dtensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """Every DTensor of `optimizer` that is whole on each rank of its mesh, with these ranks."""
-    tensor: ModuleType | None = sys.modules.get("torch.distributed.tensor")
-    if tensor is None:
-        return
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if isinstance(parameter, tensor.DTensor) and all(p.is_replicate() for p in parameter.placements):
-                mesh = parameter.device_mesh
-                if mesh.size() > 1:
-                    yield tuple(sorted(mesh.mesh.flatten().tolist())), parameter
-
-
-def _on_mesh(ranks: tuple[int, ...], optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [tensor for of, tensor in _replicated_dtensors(optimizer) if of == ranks]
-
-
 # ---- shared
 
 # Not one of torch's public names, yet what it marks its own optimizers with; the public one imports dynamo.
 _not_compiled: Callable[[Callable[[Any], None]], Callable[[Any], None]] = vars(torch)["_disable_dynamo"]
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
-def _has_bits(tensor: torch.Tensor) -> bool:
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type not in ("cpu", "cuda"):
-        return False
-    # Reading a number back would break a CUDA graph that is being captured.
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _now(held: _Held) -> Replica | None:

@@ -2,7 +2,8 @@
 
 Each rule in :mod:`chaoskit.judge.rules` looks for one kind of guilt; the first in ``ORDER`` that
 finds something decides. The order is one of causes, not of likelihood: what can only be a
-consequence of something else is asked last.
+consequence of something else is asked last. A rule says who, what and in which operation, and what it saw;
+what else speaks for it is added in :mod:`chaoskit.judge.grounds`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaoskit.history import History
+from chaoskit.judge import grounds
 from chaoskit.judge.job import Job
 from chaoskit.judge.rules import (
     absent,
@@ -35,8 +37,10 @@ ORDER: tuple[Callable[[Job], Blame | None], ...] = (
     network.guarded,  # a guard ended the job and names an interface, a link or a host
     network.find,  # nobody had ended before paths did not carry: all who wait are victims
     configuration.claimed,  # errors that speak of addresses
-    first_end.find,  # the first rank that ended, or froze, by its own doing
-    absent.find,  # alive and not where the others wait
+    first_end.find,  # the first rank that ended, or froze, by its own doing, as no victim does
+    divergence.harmful,  # an operation that was not the same on all ranks, and completed: with garbage
+    first_end.weakly,  # the first that ended as victims may, too
+    absent.find,  # alive and not where the others wait; or all wait for each other, in a circle
     divergence.silent,  # everything completed, but not with the same thing
     replica.find,  # everything completed, but the ranks do not hold the same state
     wrong_result.find,
@@ -50,5 +54,5 @@ def find(history: History) -> Blame:
     for rule in ORDER:
         blame = rule(job)
         if blame is not None:
-            return blame
+            return grounds.complete(job, blame)
     return Blame(kind=Kind.UNKNOWN, reason="the evidence names nobody")

@@ -93,6 +93,10 @@ def judge(plan: Plan, history: History) -> Verdict:
         ),
         stragglers=slow.ranks,
         ended_by=ended_by.find(job) if found.outcome not in (None, Outcome.COMPLETED) else (),
+        cause=blame.reason,
+        at=blame.at,
+        sureness=blame.sureness,
+        evidence=blame.evidence,
     )
 
 

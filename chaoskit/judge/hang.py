@@ -16,7 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaoskit.history import Sampled
+from chaoskit.judge import waits
 from chaoskit.judge.job import P2P, Job, RankView, names
+from chaoskit.judge.wording import bare, called
 
 BUSY_SHARE = 0.05
 """CPU share of one core (children included) above which a rank counts as moving, whatever its stack says.
@@ -105,9 +107,9 @@ def judge(job: Job, over_s: float = 0.0) -> Stillness:
     for view in live:
         needed = _needed(job, view)
         if needed and view not in moving and not any(n in moving for n in needed):
-            op = view.waiting
+            op = waits.stuck_in(job, view)
             assert op is not None
-            what = f"{op.op} #{op.nth}" if op.op != "init" else "init"
+            what = called(op) if op.op in P2P else bare(op)
             return Stillness(
                 True,
                 f"{names([view.rank])} waits in {what} for {names([n.rank for n in needed])}, not moving",
@@ -118,20 +120,14 @@ def judge(job: Job, over_s: float = 0.0) -> Stillness:
 def _needed(job: Job, view: RankView) -> list[RankView]:
     """Return the members that ``view`` waits for: those that have not entered its operation.
 
-    Of a send or recv it is not recorded who the peer is: it may be anybody.
+    Of a send or recv whose peer is not recorded it may be anybody.
     """
-    op = view.waiting
-    if op is None:
+    op = waits.stuck_in(job, view)
+    if op is None or view.waiting is None:
         return []
-    members = op.members or tuple(v.rank for v in job.ranks)
-    others = [v for v in job.ranks if v.rank in members and v.slot != view.slot]
-    if op.op in P2P:
-        return others
-    return [
-        v
-        for v in others
-        if not any(e.group == op.group and e.op == op.op and e.nth >= op.nth for e in v.entered)
-    ]
+    if op.op in P2P and op.peer < 0:
+        return waits.members(job, view, op)
+    return waits.missing(job, view, op)
 
 
 def _still_reason(live: list[RankView]) -> str:

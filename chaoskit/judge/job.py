@@ -24,9 +24,11 @@ from chaoskit.history import (
     Identity,
     LauncherEnded,
     LauncherStarted,
+    LeftOut,
     LinkChanged,
     Lost,
     OpFailed,
+    ParameterSum,
     PathTested,
     Raised,
     Reaped,
@@ -38,7 +40,7 @@ from chaoskit.history import (
     Stopped,
 )
 
-P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
+P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv", "coalesced"})
 """Operations that differ between ranks by nature."""
 OUTSIDE = "launcher"
 """What a rank's keeper calls whoever sent a signal to it (see chaoskit/rank/__main__.py)."""
@@ -67,11 +69,15 @@ class RankView:
     finished: Finished | None
     reported: Reported | None
     replicated: tuple[Replicated, ...]
+    parameters: tuple[ParameterSum, ...]  # of those that differ, where any does for the first time
     samples: tuple[Sampled, ...]  # up to the deadline
     stack: tuple[str, ...]  # the newest one, innermost first; that is after the deadline
     last_site: str  # the user's line in the newest sample, those after the deadline included
     outlived: bool  # alive when the deadline came, whatever ended it then
     lost: int
+    left_out: int = 0  # of a large history: settled operations (see chaoskit.judge.condensing)
+    messages_left_out: int = 0  # of these, sends and receives
+    whole_since_s: float = float("-inf")  # nothing was left out from then on
 
     @property
     def host(self) -> str:
@@ -251,37 +257,36 @@ class Job:
 
 
 def _view(slot: int, events: Sequence[Event], deadline: float) -> RankView:
-    def last(kind: type[Event]) -> Event | None:
-        return next((e for e in reversed(events) if isinstance(e, kind)), None)
-
-    identity = next((e for e in events if isinstance(e, Identity)), None)
-    stop = last(Stopped)
-    raised = next((e for e in events if isinstance(e, Raised)), None)
-    ended = next((e for e in events if isinstance(e, Ended)), None)
-    samples = [e for e in events if isinstance(e, Sampled)]
+    of = History(tuple(events))
+    identity, ended, stops = of.first(Identity), of.first(Ended), of.all(Stopped)
+    samples, left_out = of.all(Sampled), of.all(LeftOut)
     return RankView(
         slot=slot,
         rank=identity.rank if identity is not None and identity.rank >= 0 else slot,
         identity=identity,
-        entered=tuple(e for e in events if isinstance(e, Entered)),
-        completed=frozenset(e.seq for e in events if isinstance(e, Completed)),
-        completions=tuple(e for e in events if isinstance(e, Completed)),
-        failed=tuple(e for e in events if isinstance(e, OpFailed)),
-        raised=raised,
-        armed=tuple(e for e in events if isinstance(e, GuardArmed)),
-        fired=next((e for e in events if isinstance(e, GuardFired)), None),
-        signals=tuple(e for e in events if isinstance(e, Signalled) and e.t_s <= deadline),
+        entered=tuple(of.all(Entered)),
+        completed=frozenset(e.seq for e in of.all(Completed)),
+        completions=tuple(of.all(Completed)),
+        failed=tuple(of.all(OpFailed)),
+        raised=of.first(Raised),
+        armed=tuple(of.all(GuardArmed)),
+        fired=of.first(GuardFired),
+        signals=tuple(e for e in of.all(Signalled) if e.t_s <= deadline),
         ended=ended,
-        stops=tuple(e for e in events if isinstance(e, Stopped)),
-        stopped=stop if isinstance(stop, Stopped) and stop.stopped else None,
-        finished=next((e for e in events if isinstance(e, Finished)), None),
-        reported=next((e for e in reversed(events) if isinstance(e, Reported)), None),
-        replicated=tuple(e for e in events if isinstance(e, Replicated)),
+        stops=tuple(stops),
+        stopped=stops[-1] if stops and stops[-1].stopped else None,
+        finished=of.first(Finished),
+        reported=next(reversed(of.all(Reported)), None),
+        replicated=tuple(of.all(Replicated)),
+        parameters=tuple(of.all(ParameterSum)),
         samples=tuple(s for s in samples if s.t_s <= deadline),
         stack=next((s.stack for s in reversed(samples) if s.stack), ()),
         last_site=next((s.site for s in reversed(samples) if s.site), ""),
         outlived=ended is not None and ended.t_s > deadline,
-        lost=sum(e.count + e.torn for e in events if isinstance(e, Lost)),
+        lost=sum(e.count + e.torn for e in of.all(Lost)),
+        left_out=sum(e.count for e in left_out),
+        messages_left_out=sum(e.messages for e in left_out),
+        whole_since_s=max((e.t_s for e in left_out), default=float("-inf")),
     )
 
 

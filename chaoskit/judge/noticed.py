@@ -27,4 +27,8 @@ def blame(history: History) -> Blame:
     if not named:
         return Blame()
     first = next(g for g in seen if g.blames)
-    return Blame(tuple(named), Kind.TOO_SLOW, " ".join(first.message.split())[:300])
+    reason = " ".join(first.message.split())[:300]
+    said = dict.fromkeys(
+        f"guard {g.guard}: {' '.join(g.message.split())[:NOTE_CHARS]}" for g in seen if g.blames
+    )
+    return Blame(tuple(named), Kind.TOO_SLOW, reason, evidence=tuple(said)[:NOTES_MAX])

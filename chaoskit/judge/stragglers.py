@@ -124,6 +124,7 @@ class _Round:
 
 
 def _rounds(job: Job) -> list[_Round]:
+    since_s = max((v.whole_since_s for v in job.ranks), default=0.0)
     slots = {v.rank: v.slot for v in job.ranks}
     if len(slots) != len(job.ranks):
         return []  # two claim one rank: nobody's lateness is known
@@ -139,6 +140,8 @@ def _rounds(job: Job) -> list[_Round]:
     rounds = []
     for (_, members, _, nth), entered in seen.items():
         wanted = members or tuple(slots)
+        if min(e.t_s for e in entered.values()) < since_s:
+            continue
         if len(wanted) > 1 and {slots.get(r, -1) for r in wanted} == set(entered):
             step = min(e.step for e in entered.values())
             rounds.append(_Round(step, nth, {slot: e.t_s for slot, e in entered.items()}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,10 @@ class ArmLaunch:
     DataLoader workers): a rank that is killed cannot remove it, so the warden does, at the end. A launcher
     of the user's is given it as TMPDIR.
 
-    ``target`` and ``load_plan`` are ``module:function``. The plan is what ``load_plan`` makes of the text in
-    ``plan_path``, None where it is "". A rank runs ``target(plan, slot, channels)``, which must not return.
+    ``target`` and ``load_plan`` are ``module:function``. The plan is what ``load_plan`` makes of
+    ``plan_text`` (of the file ``plan_path`` where that is empty), None where ``load_plan`` is "". The file
+    holds no secrets, the text does; none of ``secrets`` gets into what is kept of the output. A rank runs
+    ``target(plan, slot, channels)``, which must not return.
     """
 
     arm_dir: str
@@ -36,9 +38,11 @@ class ArmLaunch:
     target: str = "chaoskit.rank.bootstrap:run_rank"
     load_plan: str = "chaoskit.codec:load_plan"
     leftover_grace_s: float = 1.0
-    command: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = field(default=(), repr=False)
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     temporary: str = ""
+    plan_text: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def descriptors(self) -> tuple[int, int, int]:

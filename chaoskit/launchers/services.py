@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from chaoskit import history
+from chaoskit import history, private
 from chaoskit.guards.group_kill import ended_how
 from chaoskit.history import Event, Malfunction
 from chaoskit.hosts import namespaces
@@ -92,7 +92,7 @@ class Services:
         folder.mkdir(exist_ok=True, mode=0o700)
         for host in network.hosts:
             path = folder / host.name
-            path.write_text(_hosts_file(host), encoding="utf-8")
+            private.write(path, _hosts_file(host))
             self._doorways[host.name] = Doorway(namespaces.new_network(), host.name, str(path))
         namespaces.enter_network(here)
         os.close(here)

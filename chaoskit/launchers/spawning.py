@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from chaoskit import private
 from chaoskit.launchers import rank_process, temporary
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.output import Capture
@@ -21,6 +22,7 @@ from chaoskit.launchers.services import Services
 from chaoskit.model import Plan
 from chaoskit.rank.program import SCRATCH_VARIABLE
 from chaoskit.rank.region import Channels
+from chaoskit.redacting import Redactor
 
 LAUNCHER: Final = -1
 """Stands for the slot of the user's launcher, which is no rank."""
@@ -45,6 +47,7 @@ class Spawner:
         let_go: Callable[[], None],
     ) -> None:
         self._launch = launch
+        self._redactor = Redactor(launch.secrets)
         self._services = services
         self._selector = selector
         self._let_go = let_go
@@ -95,7 +98,7 @@ class Spawner:
 
     def _fork(self, slot: int, folder_name: str, channels: Channels, main: Callable[[], object]) -> int:
         folder = Path(self._launch.arm_dir, folder_name)
-        folder.mkdir(parents=True, exist_ok=True)
+        private.folder(folder)
         (out, kept_out), (err, kept_err) = (
             self._capture(folder / f"{name}.log") for name in ("stdout", "stderr")
         )
@@ -112,7 +115,7 @@ class Spawner:
     def _capture(self, path: Path) -> tuple[int, Capture]:
         """Begin to capture into ``path``; return the descriptor to write to, and what captures."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        capture = Capture(reader, path)
+        capture = Capture(reader, path, self._redactor)
         self._selector.register(reader, selectors.EVENT_READ, capture)
         return writer, capture
 

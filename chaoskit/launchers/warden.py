@@ -125,7 +125,7 @@ class Warden:
     def _plan(self) -> Plan | None:
         if not self._launch.load_plan:
             return None
-        text = Path(self._launch.plan_path).read_text(encoding="utf-8")
+        text = self._launch.plan_text or Path(self._launch.plan_path).read_text(encoding="utf-8")
         return cast(Plan, rank_process.resolve(self._launch.load_plan)(text))
 
     def _start_ranks(self) -> None:

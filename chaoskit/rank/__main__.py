@@ -13,7 +13,6 @@ import mmap
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Final
 
 from chaoskit import codec
@@ -24,6 +23,7 @@ from chaoskit.model import Plan, Workload
 from chaoskit.rank import joining, program
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import map_region
+from chaoskit.secret_shapes import HIDDEN
 from chaoskit.sidecar.keeper import Watcher, keep
 
 USAGE: Final = "usage: python -m chaoskit.rank --plan PLAN [--dir DIR] [script.py | -m module] [args…]"
@@ -75,6 +75,12 @@ _RESTARTED: Final = (
 )
 
 
+_NO_ARGUMENTS: Final = (
+    "the plan does not hold the secrets among the program's arguments: give the program and its arguments "
+    "after --plan PLAN"
+)
+
+
 def main(arguments: list[str]) -> int:
     """Join the arm, split off the keeper, run the program. Returns the exit code in the rank."""
     plan_path, folder, rest = _options(arguments)
@@ -85,8 +91,10 @@ def main(arguments: list[str]) -> int:
         known = ", ".join(joining.SLOT_VARIABLES)
         return _refuse(f"no launcher says which rank this is: none of {known} is set", ExitCode.USAGE)
     try:
-        plan = codec.load_plan(Path(plan_path).read_text(encoding="utf-8"))
+        plan = codec.load_plan(joining.plan_text(plan_path))
         plan = dataclasses.replace(plan, workload=_program(rest) if rest else plan.workload)
+        if any(HIDDEN in word for word in plan.workload.args):
+            return _refuse(_NO_ARGUMENTS, ExitCode.USAGE)
         if slot >= len(plan.ranks):
             return _refuse(
                 f"this is rank {slot}, but the plan is for {len(plan.ranks)} ranks", ExitCode.USAGE

@@ -30,7 +30,7 @@ from chaoskit.guards.context import number, say
 from chaoskit.guards.program import is_done
 from chaoskit.history import Clock, GuardArmed, GuardFired, GuardNoticed, Identity, Malfunction
 from chaoskit.model import Plan
-from chaoskit.rank import failing, gate, ordering, outside, program
+from chaoskit.rank import answering, failing, gate, ordering, outside, program
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Channels, Word
@@ -155,6 +155,7 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         if plan.gated
         else (lambda: None),
     )
+    outside.record_replicas(recorder, channels, slot)
     if not plan.workload.is_built_in:
         outside.follow(tap, recorder, slot, forked=plan.launcher == "forkserver")
     intercept.install()
@@ -164,6 +165,7 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
     progress.subscribe(tap)
     progress.count_optimizer_steps()
     tap.start()
+    answering.start(channels, slot)  # last: a fault's own preparation may need a single thread
     return tap
 
 

@@ -18,12 +18,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from chaoskit import private
 from chaoskit.faults import RankFault
 from chaoskit.model import Plan
 from chaoskit.rank import region
 from chaoskit.rank.region import RANK_FILE, Channels
+from chaoskit.secret_shapes import HIDDEN
 
 OFFER: Final = "offer.json"
+PLAN_MEMORY: Final = "chaoskit-plan"
 KEEPER_FILE: Final = "keeper.region"
 FOLDER_VARIABLE: Final = "CHAOSKIT_DIR"
 SLOT_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
@@ -37,6 +40,7 @@ class Offer:
     pid: int
     memfd: int
     doorbell: int
+    plan: int = -1  # a memory file with the plan as the runner made it: the one on disk has no secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Joined:
 
 def offer(arm_dir: Path, made: Offer) -> None:
     """Let ranks on this machine join live."""
-    (arm_dir / OFFER).write_text(json.dumps(asdict(made)), encoding="utf-8")
+    private.write(arm_dir / OFFER, json.dumps(asdict(made)))
 
 
 def withdraw(arm_dir: Path) -> None:
@@ -69,6 +73,18 @@ def slot_of(environment: Mapping[str, str]) -> int | None:
     return None
 
 
+def plan_text(plan_path: str) -> str:
+    """Return the plan as the runner made it where that is on this machine, else as it is in the file, without
+    secrets. Raises OSError."""
+    made = _offered(Path(plan_path).resolve().parent)
+    if made is not None:
+        memory = f"/proc/{made.pid}/fd/{made.plan}"
+        with contextlib.suppress(OSError, ValueError):
+            if PLAN_MEMORY in os.readlink(memory):  # that number may belong to something else by now
+                return Path(memory).read_text(encoding="utf-8")
+    return Path(plan_path).read_text(encoding="utf-8")
+
+
 def join(plan_path: str, ranks: int, slot: int, folder: str = "") -> Joined:
     """Open what process ``slot`` writes to. Raises OSError where neither way can be had.
 
@@ -79,19 +95,29 @@ def join(plan_path: str, ranks: int, slot: int, folder: str = "") -> Joined:
         return live
     target = Path(folder) if folder else beside
     own = target / f"rank{slot}"
-    own.mkdir(parents=True, exist_ok=True)
+    private.folder(target)
+    private.folder(own)
     if target != beside:
-        (target / "plan.json").write_bytes(Path(plan_path).read_bytes())
+        private.write(target / "plan.json", Path(plan_path).read_text(encoding="utf-8"))
     rank, keeper = _file(own / RANK_FILE), _file(own / KEEPER_FILE)
     return Joined(slot, Channels(rank, 0, folder=str(target)), Channels(keeper, 0), str(target))
 
 
-def _live(beside: Path, ranks: int, slot: int) -> Joined | None:
+def _offered(beside: Path) -> Offer | None:
     try:
-        made = Offer(**json.loads((beside / OFFER).read_text(encoding="utf-8")))
+        return Offer(**json.loads((beside / OFFER).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _live(beside: Path, ranks: int, slot: int) -> Joined | None:
+    made = _offered(beside)
+    if made is None:
+        return None
+    try:
         memfd = os.open(f"/proc/{made.pid}/fd/{made.memfd}", os.O_RDWR | os.O_CLOEXEC)
         doorbell = os.open(f"/proc/{made.pid}/fd/{made.doorbell}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError, TypeError):
+    except OSError:
         return None
     if os.fstat(memfd).st_size != 2 * ranks * region.REGION_BYTES or slot >= ranks:
         return None  # that number belongs to something else by now
@@ -163,7 +189,8 @@ def set_environment(plan: Plan, slot: int) -> None:
     """Make the environment what the plan's launcher would have handed over: the profile's variables where
     nobody has set them, and what a fault of the launcher changes. Before torch is imported."""
     for name, value in plan.profile.env:
-        os.environ.setdefault(name, value)
+        if value != HIDDEN:
+            os.environ.setdefault(name, value)
     for injection in plan.injections:
         fault = injection.fault
         if injection.when.kind != "launch" or not isinstance(fault, RankFault) or not fault.targets(slot):

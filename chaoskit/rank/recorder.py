@@ -9,6 +9,7 @@ import contextlib
 import json
 import mmap
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -39,6 +40,7 @@ from chaoskit.rank.region import (
     Word,
     map_region,
 )
+from chaoskit.redacting import Redactor
 
 _U64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PACK = SLOT.pack_into
@@ -48,8 +50,12 @@ _ENTERED, _COMPLETED, _SEQ, _ENDED = int(Kind.ENTERED), int(Kind.COMPLETED), int
 _END_WORD = END_AT // 8
 # An entry that is so old may be overwritten at any moment by another thread.
 _OLD: Final = RING_SLOTS // 2
+_LONGEST_MESSAGE: Final = 8000
+_SHOWN_OF_MESSAGE: Final = 400
 
 
+_Form = tuple[str, str, str, str, str, int, int]
+"""Operation, group, line, shape, dtype, peer and thread."""
 Entry = tuple[int, int, int, int, int]
 """What was entered: number of the record, form, nth, step, seq."""
 
@@ -109,10 +115,11 @@ class Recorder:
         self._newest = 0
         self._ended = count(1)
         self._text_ids: dict[str, int] = {"": 0}
-        self._forms: dict[tuple[str, str, str, str, str], int] = {}
+        self._forms: dict[_Form, int] = {}
         self._doorbell = doorbell
         self._doorbell_id = _identity(doorbell)
         self._muted = False
+        self._redactor = _of_this_process()
         self._header[Word.PID] = os.getpid()
         self._header[Word.VERSION] = VERSION
         self._header[Word.MAGIC] = MAGIC
@@ -132,24 +139,34 @@ class Recorder:
         """True in a forked child of the rank."""
         return self._muted
 
-    def form(self, op: str, group: str, site: str = "", shape: str = "", dtype: str = "") -> int:
+    def form(
+        self,
+        op: str,
+        group: str,
+        site: str = "",
+        shape: str = "",
+        dtype: str = "",
+        peer: int = -1,
+        thread: int = 0,
+    ) -> int:
         """Return the number of a form; without line and shape once room is short, 0 without any room."""
-        parts = (op, group, site, shape, dtype)
+        parts = (op, group, site, shape, dtype, peer, thread)
         number = self._forms.get(parts)
         if number is None:
             number = self._forms[parts] = self._new_form(parts)
         return number
 
-    def _new_form(self, parts: tuple[str, str, str, str, str]) -> int:
+    def _new_form(self, parts: _Form) -> int:
         if self._muted:
             return 0
         room = TEXTS_BYTES - self._header[Word.TEXTS_USED] - TEXTS_RESERVE
+        peer, thread = parts[5:]
         needed = sum(len(json.dumps(part)) for part in parts) + 200
         if room < needed:
-            parts = (parts[0], parts[1], "", "", "")
+            parts = (parts[0], parts[1], "", "", "", peer, thread)
             if (known := self._forms.get(parts)) is not None:
                 return known
-        numbers = [self.text(part) for part in parts]
+        numbers = [*(self.text(part) for part in parts[:5]), peer, thread]
         number = self._forms[parts] = self._texts.append(json.dumps(numbers, separators=(",", ":")).encode())
         return number
 
@@ -160,6 +177,10 @@ class Recorder:
             body = json.dumps(text[:NOTE_TEXT_CHARS]).encode()
             number = self._text_ids[text] = 0 if self._muted else self._texts.append(body)
         return number
+
+    def said(self, message: str) -> int:
+        """Return the number of what an error says, without secrets and not longer than needed."""
+        return self.text(self._redactor.text(message[:_LONGEST_MESSAGE])[:_SHOWN_OF_MESSAGE])
 
     def members(self, group: str, ranks: tuple[int, ...]) -> None:
         """Say once who belongs to ``group``; the reader puts it into each Entered of that group."""
@@ -204,7 +225,9 @@ class Recorder:
         if self._muted:
             return
         name = type(event).__name__
-        body = history.to_line(_shortened(event)).encode("utf-8", "backslashreplace")
+        if name == "Raised":  # the script may have read secrets into its environment meanwhile
+            self._redactor = _of_this_process()
+        body = history.to_line(_shortened(self._redactor.event(event))).encode("utf-8", "backslashreplace")
         self._notes.append(body, 0 if name in DECISIVE else NOTES_RESERVE)
         if fired_bit >= 0:
             self.set_bit(Word.FIRED, fired_bit)
@@ -229,6 +252,10 @@ class Recorder:
 
     def set_bit(self, word: Word, bit: int) -> None:
         self.set_word(word, self.word(word) | 1 << bit)
+
+
+def _of_this_process() -> Redactor:
+    return Redactor.of(os.environ, words=sys.argv)
 
 
 def _identity(fd: int) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ and a script that closes all descriptors. A region is
 
 - a header page of 64-bit words (see :class:`Word`), each written by one store;
 - *texts*: an append-only log that gives numbers to names, lines, shapes and dtypes, and to *forms*: what
-  one place in the script issues again and again (operation, group, line, shape, dtype);
+  one place in the script issues again and again (operation, group, line, shape, dtype, peer, thread);
 - *notes*: an append-only log of rare events, each a line of :func:`chaoskit.history.to_line`;
 - a *ring* of 64-byte slots for what is frequent (entered, completed, failed, stepped, replicated), the
   sequence number first and last, so that a slot that was being written at the rank's death shows as torn. An
@@ -23,19 +23,24 @@ import json
 import math
 import mmap
 import struct
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from chaoskit import history
 from chaoskit.history import Completed, Entered, Event, Identity, Lost, OpFailed, Replicated, Started, Stepped
+from chaoskit.operations import COMPLETED, NEVER, OPEN, Form, Forms, Rows
+from chaoskit.recorded import Gathering
 
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 MAGIC: Final = 0x316B_736F_6168_6B63
-VERSION: Final = 2
+VERSION: Final = 3
 HEADER_BYTES: Final = 4096
+EXCHANGE_AT: Final = 2048
+"""Where the words of :mod:`chaoskit.rank.exchange` lie in the header page."""
 TEXTS_BYTES: Final = 128 * 1024
 NOTES_BYTES: Final = 64 * 1024
 RING_SLOTS: Final = 8192
@@ -144,20 +149,31 @@ def read_events(region: Buffer, slot: int) -> list[Event]:
     A :class:`~chaoskit.history.Lost` event counts overwritten, torn and dropped records. Meant for a rank
     that has ended; of a running one the newest records may be missing.
     """
+    gathering = Gathering()
+    read_into(gathering, region, slot)
+    return gathering.done().all_events()
+
+
+def read_into(gathering: Gathering, region: Buffer, slot: int) -> None:
+    """Add what :func:`read_events` returns to what is gathered, the operations as columns."""
     data = bytes(region)
     words = _words(data)
     if words is None:
-        return []
+        return
     texts = _read_texts(data, words)
     records, lost, torn = _read_ring(data, words)
-    events = [e for r in records for e in _to_events(r, slot, texts)]
-    notes, _ = read_notes(data, slot)
-    events += notes
+    entered = [r for r in records if _is_row(r)]
+    rows = _to_rows(entered, texts, gathering.forms)
+    events = [e for r in records if not _is_row(r) for e in _to_events(r, slot, texts)]
+    events += read_notes(data, slot)[0]
     lost += min(words[Word.NOTES_LOST], _U32)
-    events.sort(key=lambda e: e.t_s)
+    if rows:
+        gathering.add_rows(slot, rows)
+    for event in events:
+        gathering.add(event)
     if lost or torn:
-        events.append(Lost(events[-1].t_s if events else 0.0, slot, lost, torn))
-    return events
+        last_s = max([0.0, *rows.entered_s, *(t for t in rows.ended_s if t == t), *(e.t_s for e in events)])
+        gathering.add(Lost(last_s, slot, lost, torn))
 
 
 def read_notes(region: Buffer, slot: int, start: int = 0) -> tuple[list[Event], int]:
@@ -206,12 +222,11 @@ def live(region: Buffer) -> Live:
     entered = _open_operation(region, words[Word.SEQ])
     if entered is None:
         return look
-    op, group, site, _, _ = _read_texts(region, words).form(entered.form)
+    op, group, site, *_ = _read_texts(region, words).form(entered.form)
     return replace(look, op=op, group=group, nth=entered.nth, entered_s=entered.t_ns / _NS_PER_S, site=site)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     number: int
     t_ns: int
     kind: int
@@ -221,6 +236,7 @@ class _Record:
     seq: int
     word: int
     end_ns: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +245,15 @@ class _Texts:
     forms: dict[int, tuple[int, ...]]
     members: dict[str, tuple[int, ...]]
 
-    def form(self, number: int) -> tuple[str, str, str, str, str]:
-        op, group, site, shape, dtype = self.forms.get(number, (-1, -1, 0, 0, 0))
+    def form(self, number: int) -> tuple[str, str, str, str, str, int, int]:
+        op, group, site, shape, dtype, peer, thread = self.forms.get(number, (-1, -1, 0, 0, 0, -1, 0))
         get = self.texts.get
-        return get(op, "?"), get(group, "?"), get(site, ""), get(shape, ""), get(dtype, "")
+        return get(op, "?"), get(group, "?"), get(site, ""), get(shape, ""), get(dtype, ""), peer, thread
+
+    def whole_form(self, number: int) -> Form:
+        """Return the form with the members of its group."""
+        op, group, site, shape, dtype, peer, thread = self.form(number)
+        return Form(op, group, site, shape, dtype, self.members.get(group, ()), peer, thread)
 
 
 def _words(region: Buffer) -> tuple[int, ...] | None:
@@ -283,7 +304,7 @@ def _read_texts(region: Buffer, words: tuple[int, ...]) -> _Texts:
             continue
         if isinstance(value, str):
             found.texts[number] = value
-        elif isinstance(value, list) and len(value) == 5 and all(isinstance(v, int) for v in value):
+        elif isinstance(value, list) and len(value) == 7 and all(type(v) is int for v in value):
             found.forms[number] = tuple(value)
         elif isinstance(value, dict) and isinstance(value.get("group"), str):
             ranks = value.get("members")
@@ -294,25 +315,24 @@ def _read_texts(region: Buffer, words: tuple[int, ...]) -> _Texts:
 
 def _read_record(region: Buffer, index: int) -> tuple[_Record | None, bool]:
     """Return the record of ring slot ``index`` and whether the slot is torn."""
-    values = SLOT.unpack_from(region, RING_AT + index * SLOT.size)
-    first, last = values[0], values[-1]
-    if first != last or (first and first % RING_SLOTS != index):
-        return None, True
-    return (_Record(*values[:-1]) if first else None), False
+    record = _Record._make(SLOT.unpack_from(region, RING_AT + index * SLOT.size))
+    torn = _is_torn(record, index)
+    return (record if record.number and not torn else None), torn
+
+
+def _is_torn(record: _Record, index: int) -> bool:
+    number = record.number
+    return number != record.last or (number != 0 and number % RING_SLOTS != index)
 
 
 def _read_ring(region: Buffer, words: tuple[int, ...]) -> tuple[list[_Record], int, int]:
     """Return the records in order, how many were overwritten, and how many are torn."""
     top = words[Word.SEQ]
-    slots = range(RING_SLOTS) if top + _SCAN_SLACK >= RING_SLOTS else range(top + _SCAN_SLACK)
-    records: list[_Record] = []
-    torn = 0
-    for index in slots:
-        record, is_torn = _read_record(region, index)
-        torn += is_torn
-        if record is not None:
-            records.append(record)
-    records.sort(key=lambda r: r.number)
+    used = memoryview(region)[RING_AT : RING_AT + min(RING_SLOTS, top + _SCAN_SLACK) * SLOT.size]
+    found = [_Record._make(values) for values in SLOT.iter_unpack(used)]
+    whole = [r for index, r in enumerate(found) if not _is_torn(r, index)]
+    torn = len(found) - len(whole)
+    records = sorted((r for r in whole if r.number), key=lambda r: r.number)
     if not records:
         return [], 0, torn
     newest = records[-1].number
@@ -334,13 +354,34 @@ def _open_operation(region: Buffer, top: int) -> _Record | None:
     return None
 
 
+def _is_row(r: _Record) -> bool:
+    return r.kind == Kind.ENTERED and r.t_ns >= 0 and r.end_ns >= 0
+
+
+def _to_rows(entered: Sequence[_Record], texts: _Texts, forms: Forms) -> Rows:
+    """The columns of what was entered, at times that are some."""
+    number = {form: forms.number(texts.whole_form(form)) for form in {r.form for r in entered}}
+    return Rows(
+        array("d", [r.t_ns / _NS_PER_S for r in entered]),
+        array("d", [r.end_ns / _NS_PER_S if r.end_ns else NEVER for r in entered]),
+        array("b", [COMPLETED if r.end_ns else OPEN for r in entered]),
+        array("I", [number[r.form] for r in entered]),
+        array("I", [r.nth for r in entered]),
+        array("I", [r.step for r in entered]),
+        array("I", [r.seq for r in entered]),
+        array("Q", [r.word for r in entered]),
+    )
+
+
 def _to_events(r: _Record, slot: int, texts: _Texts) -> list[Event]:
     t_s = r.t_ns / _NS_PER_S
-    op, group, site, shape, dtype = texts.form(r.form)
+    op, group, site, shape, dtype, peer, thread = texts.form(r.form)
     match r.kind:
         case Kind.ENTERED:
-            members = texts.members.get(group, ())
-            entered = Entered(t_s, slot, op, group, r.nth, r.step, r.seq, r.word, site, shape, dtype, members)
+            entered = Entered(
+                t_s, slot, op, group, r.nth, r.step, r.seq, r.word,
+                site, shape, dtype, texts.members.get(group, ()), peer, thread,
+            )  # fmt: skip
             if not r.end_ns:
                 return [entered]
             return [entered, Completed(r.end_ns / _NS_PER_S, slot, op, group, r.nth, r.step, r.seq)]

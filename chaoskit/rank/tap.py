@@ -27,6 +27,7 @@ from chaoskit.rank.holder import Peers
 from chaoskit.rank.moments import Moments
 from chaoskit.rank.recorder import Entry, Recorder
 from chaoskit.rank.region import Kind, Word
+from chaoskit.rank.threads import Threads
 from chaoskit.rank.triggers import Shot
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 Proceed = Callable[[], "Work | None"]
 _FAILED, _STEPPED = int(Kind.FAILED), int(Kind.STEPPED)
 _now = time.monotonic_ns
+_thread_id = threading.get_ident
+_P2P = frozenset({"send", "recv"})
 
 
 class Tap:
@@ -69,8 +72,9 @@ class Tap:
         self._step = 0  # steps done
         self._seqs = count(1)
         self._inits = count(1)
-        # By site, group and key of the call: the number of its form, and its fingerprint.
-        self._forms: dict[tuple[tuple[str, int, str], str, tuple[Any, ...]], tuple[int, int]] = {}
+        # By site, group, key of the call, and thread: the number of its form, and its fingerprint.
+        self._forms: dict[tuple[tuple[str, int, str], str, tuple[Any, ...], int], tuple[int, int]] = {}
+        self._threads = Threads()
         self._after: dict[int, list[Shot]] = {}
         self._deferred: list[Call] = []
         self._again = threading.local()  # .on: this thread issues a call for a fault
@@ -104,7 +108,8 @@ class Tap:
 
     def _issue(self, call: Call, proceed: Proceed) -> Work | None:
         # Outside of the frames of this function and of who called it, both chaoskit's.
-        key = (user_site((), 3), call.group, call.key())
+        of_call = call.key() if call.op not in _P2P else (call.op, call.peer)
+        key = (user_site((), 3), call.group, of_call, _thread_id())
         known = self._forms.get(key)
         if known is None:
             known = self._forms[key] = (self._new_form(call, key[0]), call.fingerprint())
@@ -118,8 +123,8 @@ class Tap:
             call.note = None
             if error is None:
                 self._complete(entry)
-            else:
-                self._put(_FAILED, _now(), *entry[1:], self._recorder.text(str(error)[:400]))
+            elif isinstance(error, Exception):  # a sys.exit() of the script's own ends no operation
+                self._put(_FAILED, _now(), *entry[1:], self._recorder.said(str(error)))
         if self._after and error is None:
             for shot in self._after.pop(id(call), ()):
                 self._fire(shot, call)
@@ -192,8 +197,9 @@ class Tap:
 
     def _new_form(self, call: Call, site: tuple[str, int, str]) -> int:
         shape, dtype = _described(call)
+        at = f"{site[0]}:{site[1]}" if site[0] else ""
         return self._recorder.form(
-            call.op, call.group, f"{site[0]}:{site[1]}" if site[0] else "", shape, dtype
+            call.op, call.group, at, shape, dtype, call.peer, self._threads.number(_thread_id())
         )
 
     # ---------------------------------------------------------------- process groups
@@ -212,7 +218,7 @@ class Tap:
             if error is None:
                 self._complete(self._init)
             else:
-                self._put(_FAILED, _now(), *self._init[1:], self._recorder.text(str(error)[:400]))
+                self._put(_FAILED, _now(), *self._init[1:], self._recorder.said(str(error)))
             self._init = None
 
     def group_made(self, name: str, ranks: tuple[int, ...], timeout_s: float | None) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import IO
 
 from rich.console import Console
@@ -108,21 +110,52 @@ class Pen:
         return cut
 
 
-def print_wrapped(console: Console, text: Text, first: int, rest: int) -> None:
-    """Print ``text`` within the width, its first line indented by ``first``, the others by ``rest``."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a report. One that is there to be copied is never broken: only the terminal may wrap it."""
+
+    text: Text
+    copied: bool = False
+
+
+def wrapped(console: Console, text: Text, first: int, rest: int) -> list[Line]:
+    """Return ``text`` in lines of the width, the first one indented by ``first``, the others by ``rest``."""
     width = max(console.width, rest + 8)
     lines = text.wrap(console, width - rest + (rest - first if text.cell_len <= width - first else 0))
+    made = []
     for number, line in enumerate(lines):
         line.rstrip()
-        console.print(Text.assemble(" " * (first if number == 0 else rest), line), soft_wrap=True)
+        # What a file or a rank says must not become a command to the runner of a GitHub job.
+        shown = Text.assemble("\\", line) if line.plain.lstrip().startswith("::") else line
+        made.append(Line(Text.assemble(" " * (first if number == 0 else rest), shown)))
+    return made
+
+
+def fact(console: Console, key: str, value: str, indent: int) -> list[Line]:
+    """Return ``key: value``, wrapped, with the key dimmed."""
+    return wrapped(console, Text.assemble((f"{key}: ", "dim"), value), indent, indent + 2)
+
+
+def unbroken(key: str, value: str, indent: int) -> list[Line]:
+    """Return a line that is there to be copied."""
+    return [Line(Text.assemble(" " * indent, (f"{key}: ", "dim"), value), copied=True)]
+
+
+def print_lines(console: Console, lines: Iterable[Line]) -> None:
+    for line in lines:
+        console.print(line.text, soft_wrap=True)
+
+
+def print_wrapped(console: Console, text: Text, first: int, rest: int) -> None:
+    """Print ``text`` within the width, its first line indented by ``first``, the others by ``rest``."""
+    print_lines(console, wrapped(console, text, first, rest))
 
 
 def print_fact(console: Console, key: str, value: str, indent: int) -> None:
     """Print ``key: value``, wrapped, with the key dimmed."""
-    print_wrapped(console, Text.assemble((f"{key}: ", "dim"), value), indent, indent + 2)
+    print_lines(console, fact(console, key, value, indent))
 
 
 def print_unbroken(console: Console, key: str, value: str, indent: int) -> None:
     """Print a line that is there to be copied: the terminal may wrap it, chaoskit does not."""
-    line = Text.assemble(" " * indent, (f"{key}: ", "dim"), value)
-    console.print(line, soft_wrap=True)
+    print_lines(console, unbroken(key, value, indent))

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 
-from chaoskit.model import JsonValue, RankEnd, Result, ScenarioResult, Verdict
+from chaoskit.model import JsonValue, Operation, RankEnd, Result, ScenarioResult, Verdict
 from chaoskit.reports.exit_code import exit_code
 from chaoskit.reports.judged import Judged, is_watch
 
@@ -20,7 +20,8 @@ SCHEMA_VERSION = 1
 def render(judged: Judged) -> str:
     """Return the object as JSON text with a final newline."""
     text = json.dumps(document(judged), indent=2, allow_nan=False, ensure_ascii=True)
-    return text + "\n"
+    # In the log of a GitHub job this would be a command to its runner. JSON has it in texts only.
+    return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def document(judged: Judged) -> dict[str, JsonValue]:
@@ -79,12 +80,24 @@ def _verdict(verdict: Verdict, of: ScenarioResult) -> dict[str, JsonValue]:
         "notes": list(verdict.notes),
         "stragglers": [{"kind": c.kind, "id": c.id} for c in verdict.stragglers],
         "ended_by": list(verdict.ended_by),
+        "cause": verdict.cause,
+        "at": _operation(verdict.at),
+        "sureness": None if verdict.sureness is None else verdict.sureness.value,
+        "evidence": list(verdict.evidence),
     }
 
 
 def _rank(end: RankEnd) -> dict[str, JsonValue]:
-    last = None if end.last is None else {"op": end.last.op, "group": end.last.group, "nth": end.last.nth}
-    return {"rank": end.rank, "exit_code": end.exit_code, "ended_s": _rounded(end.ended_s), "last": last}
+    return {
+        "rank": end.rank,
+        "exit_code": end.exit_code,
+        "ended_s": _rounded(end.ended_s),
+        "last": _operation(end.last),
+    }
+
+
+def _operation(one: Operation | None) -> dict[str, JsonValue] | None:
+    return None if one is None else {"op": one.op, "group": one.group, "nth": one.nth}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -8,18 +8,15 @@ that no arm shows gets a test case of its own.
 from __future__ import annotations
 
 import io
-import os
 import re
-import stat
-import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoskit.errors import Problem
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
-from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, production_bound_of, words
+from chaoskit.reports import output_file
+from chaoskit.reports.wording import facts_of, outcome_of, words
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SEVERITY = (Status.PASS, Status.SKIPPED, Status.INCONCLUSIVE, Status.FAIL)
@@ -103,22 +100,7 @@ def _arm_case(verdict: Verdict, result: ScenarioResult, repeated: bool) -> _Case
 
 
 def _detail(verdict: Verdict) -> str:
-    production = production_bound_of(verdict)
-    facts = (
-        ("status", verdict.status.value),
-        ("outcome", outcome_of(verdict)),
-        ("culprit", culprits_of(verdict)),
-        ("reason", verdict.reason),
-        ("where", verdict.where),
-        ("latency", latency_of(verdict)),
-        ("production bound", f"{production} (extrapolated, not measured)" if production else ""),
-        ("ended by", ", ".join(verdict.ended_by)),
-        ("backend", verdict.backend),
-        ("profile", verdict.profile),
-        ("attempt", str(verdict.attempt) if verdict.attempt > 1 else ""),
-        ("rerun", verdict.rerun),
-    )
-    return "\n".join(f"{key}: {value}" for key, value in facts if value)
+    return "\n".join(f"{label}: {value}" for label, value in facts_of(verdict))
 
 
 def _xml(text: str) -> str:
@@ -126,55 +108,8 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("", text)
 
 
-def problems(path: Path) -> list[Problem]:
-    """Return why a report could not be written to ``path``; creates the folder. Asked before a run."""
-    try:
-        if path.is_dir():
-            return [Problem("is a folder, --junit needs a file", str(path))]
-        if _is_special(path):
-            return [] if os.access(path, os.W_OK) else [Problem("cannot be written", str(path))]
-        folder = _target(path).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".chaoskit-"):
-            return []
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        hint = "give --junit a path in a folder you may write to"
-        return [Problem(f"cannot be written: {reason}", str(path), hint=hint)]
-
-
 def write(path: Path, results: Iterable[ScenarioResult]) -> None:
     """Write the report. A reader sees the old file or the new one, never a part. Raises OSError."""
     content = render(results)
-    if _is_special(path):  # /dev/stdout, a pipe: nothing to replace
-        path.write_bytes(content)
-        return
-    target = _target(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".chaoskit-", suffix=".xml")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _target(path: Path) -> Path:
-    """Return the file behind symbolic links: replacing the link would leave the file as it was."""
-    return Path(os.path.realpath(path))
-
-
-def _is_special(path: Path) -> bool:
-    return path.exists() and not path.is_file()
-
-
-def _mode(target: Path) -> int:
-    """Return the mode a plain open() would give; mkstemp's 0600 hides the report from a CI user."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
+    with output_file.replaced(path) as file:
+        file.write(content)

@@ -1,11 +1,15 @@
 """Progress where nobody can watch a table (a pipe, a CI log): one line per finished arm and scenario.
 
-Each line is flushed as it comes. A reader that goes away ends the lines, never the run.
+Where nothing ends for a while, a line says so now and then. Each line is flushed as it comes. A reader that
+goes away ends the lines, never the run.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import math
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -14,34 +18,63 @@ from rich.text import Text
 
 from chaoskit.model import ScenarioResult, Status, Verdict
 from chaoskit.reports.console import STYLE, Pen
-from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, words
+from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, seconds, words
 from chaoskit.request import WATCH, ArmId, Silent
+
+
+class _Lines:
+    """Prints lines, from any thread, until the reader goes away."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._gone = False
+
+    def print(self, line: Text) -> None:
+        with self._lock:
+            if self._gone:
+                return
+            try:
+                self._console.print(line, soft_wrap=True)
+                self._console.file.flush()
+            except (OSError, ValueError):  # ValueError: the file was closed
+                self._gone = True
 
 
 class ProgressLines:
     """An observer of a run (see chaoskit.request) that prints plain lines."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(
+        self, console: Console, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lines = _Lines(console)
         self._pen = Pen(console)
+        self._clock = clock
         self._total = 0
         self._done = 0
-        self._gone = False
+        self._running: dict[ArmId, tuple[float, float]] = {}
+        """Since when, and how long it may take."""
+        self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
+        self._heartbeat.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self._heartbeat.__exit__()
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
         self._total = len(arms)
         where = self._pen.text(str(run_dir))
         self._print(Text(f"{plural(len(arms), 'arm')}, seed {seed}, run directory {where}"))
 
-    def arm_started(self, arm: ArmId, limit_s: float) -> None: ...
+    def arm_started(self, arm: ArmId, limit_s: float) -> None:
+        self._running[arm] = (self._clock(), limit_s)
 
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
         self._done += 1
+        self._running.pop(arm, None)
         count = str(max(self._total, self._done))
         name = arm_name(arm, self._pen)
         facts = ", ".join(p for p in (outcome_of(verdict), latency_of(verdict), culprits_of(verdict)) if p)
@@ -54,34 +87,46 @@ class ProgressLines:
         outcome = (words(result.result), STYLE[result.result])
         self._print(Text.assemble(self._pen.name(result.name), " ", outcome))
 
+    def _still_running(self, passed_s: float) -> None:
+        """A sign of life, from the heartbeat's thread."""
+        running = sorted(dict(self._running).items(), key=lambda one: one[1][0])
+        said = f"{self._done}/{max(self._total, self._done)} arms done, {len(running)} running"
+        if running:
+            arm, (since_s, limit_s) = running[0]
+            limit = f" of {seconds(limit_s)}" if math.isfinite(limit_s) else ""
+            longest = f"{seconds(self._clock() - since_s)}{limit}"
+            said += f", the longest {arm_name(arm, self._pen)} ({longest})"
+        self._lines.print(Text(f"after {seconds(passed_s)}: {said}", style="dim"))
+
     def _print(self, line: Text) -> None:
-        if self._gone:
-            return
-        try:
-            self._console.print(line, soft_wrap=True)
-            self._console.file.flush()
-        except (OSError, ValueError):  # ValueError: the file was closed
-            self._gone = True
+        self._heartbeat.said()
+        self._lines.print(line)
 
 
 class StartLine(Silent):
-    """An observer that prints where the run directory is, and no more: what follows is one report anyway."""
+    """An observer that prints where the run directory is, and later that it still watches: what follows is
+    one report anyway."""
 
-    def __init__(self, console: Console, what: str) -> None:
-        self._console = console
+    def __init__(self, console: Console, what: str, every_s: float = EVERY_S) -> None:
+        self._lines = _Lines(console)
+        self._pen = Pen(console)
         self._what = what
+        self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
+        self._heartbeat.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self._heartbeat.__exit__()
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
-        pen = Pen(self._console)
-        line = f"watching {pen.name(self._what)}, seed {seed}, run directory {pen.text(str(run_dir))}"
-        with suppress(OSError, ValueError):  # ValueError: the file was closed
-            self._console.print(Text(line), soft_wrap=True)
-            self._console.file.flush()
+        where = self._pen.text(str(run_dir))
+        self._lines.print(Text(f"watching {self._pen.name(self._what)}, seed {seed}, run directory {where}"))
+
+    def _still_running(self, passed_s: float) -> None:
+        line = f"still watching {self._pen.name(self._what)} after {seconds(passed_s)}"
+        self._lines.print(Text(line, style="dim"))
 
 
 def arm_name(arm: ArmId, pen: Pen) -> str:

@@ -16,18 +16,26 @@ from chaoskit.model import Outcome, RankEnd, Status, Verdict
 from chaoskit.reports.console import STYLE, Pen, print_fact, print_unbroken, print_wrapped
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.wording import (
+    cause_of,
+    closer_look,
     culprits_of,
     end_of,
+    evidence_of,
+    operation,
     origin_of,
     outcome_of,
+    place_of,
     plural,
     ranks_of,
+    reason_of,
     seconds,
+    victims_of,
     words,
 )
 
 _INDENT = 4
 _LONGEST_LINE = 300
+_EVIDENCE_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +93,16 @@ def _print_heading(verdict: Verdict, watched: Watched, console: Console, pen: Pe
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.reason:
-        yield "result" if verdict.status is Status.PASS else "reason", verdict.reason
-    if verdict.where:
-        yield "where", verdict.where
+        yield "result" if verdict.status is Status.PASS else "reason", reason_of(verdict)
+    yield from cause_of(verdict)
+    yield from evidence_of(verdict, _EVIDENCE_MAX)
+    yield from place_of(verdict)
     if verdict.status is not Status.PASS:
         if operations := _operations(verdict.ranks):
             yield "last operation", operations
         if ends := _ends(verdict.ranks):
             yield "ended", ends
-    if verdict.victims:
-        yield "suffered from it", ranks_of(verdict.victims)
+    yield from victims_of(verdict)
     if verdict.stragglers:
         yield "the others waited for", ", ".join(str(c) for c in verdict.stragglers)
     for note in verdict.notes:
@@ -108,8 +116,7 @@ def _operations(ends: Iterable[RankEnd]) -> str:
     by_last: dict[str, list[int]] = {}
     for end in ends:
         if end.last is not None:
-            group = "" if end.last.group == "default" else f" of {end.last.group}"
-            by_last.setdefault(f"{end.last.op} #{end.last.nth}{group}", []).append(end.rank)
+            by_last.setdefault(operation(end.last), []).append(end.rank)
     return "; ".join(f"{op}: {ranks_of(ranks)}" for op, ranks in by_last.items())
 
 
@@ -139,7 +146,7 @@ def _print_footer(
     judged: Judged, verdict: Verdict | None, watched: Watched, console: Console, pen: Pen
 ) -> None:
     if verdict is not None and verdict.status is not Status.PASS and verdict.rerun:
-        print_unbroken(console, "again", pen.text(verdict.rerun), _INDENT)
+        print_unbroken(console, "rerun", pen.text(verdict.rerun), _INDENT)
     if watched.output is not None:
         hung = verdict is not None and verdict.outcome in (Outcome.HUNG, Outcome.OVERDUE)
         what = "output and stacks of the ranks" if hung else "output of the ranks"
@@ -148,3 +155,4 @@ def _print_footer(
         print_wrapped(console, Text("interrupted: what was not finished is not judged", style="yellow"), 0, 2)
     print_wrapped(console, Text(pen.text(origin_of(judged.seed, judged.torch))), 0, 2)
     print_unbroken(console, "run directory", pen.text(str(judged.run_dir)), 0)
+    print_unbroken(console, "report", pen.text(closer_look(str(judged.run_dir))), 0)

@@ -7,13 +7,17 @@ Stdlib only, so that the command line can use it before rich is imported.
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chaoskit.model import Verdict
+    from chaoskit.model import Operation, Verdict
+
+Fact = tuple[str, str]
+"""A label and what it labels: ``("where", "train.py:31")``."""
 
 _NO_BOUND = ("completed", "corrupted", "masked")
 """Outcomes of jobs that ended without having to: their time is not to be read against the bound."""
@@ -35,13 +39,16 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 def safe(text: str, *, longest: int = LONGEST_TEXT, ascii_only: bool = False) -> str:
     r"""Return ``text`` on one line, with control, bidi and invisible characters written as escapes.
 
-    A line break becomes ``\n`` in two characters. With ``ascii_only`` everything else that is
-    not ASCII is escaped too. Longer text is cut, and the cut is stated.
+    A line break becomes ``\n`` in two characters. ``##[``, which the runner of a GitHub job takes for a
+    command anywhere in a line, is broken up. With ``ascii_only`` everything else that is not ASCII is escaped
+    too. Longer text is cut, and the cut is stated.
     """
     cut = len(text) - longest
     shown = text[:longest] if cut > 0 else text
     shown = shown.replace(DASH, "-") if ascii_only else shown
-    escaped = "".join(c if _visible(c, ascii_only) else _escape(c) for c in shown)
+    if not (shown.isascii() and shown.isprintable()):
+        shown = "".join(c if _visible(c, ascii_only) else _escape(c) for c in shown)
+    escaped = shown.replace("##[", r"#\x23[")
     return f"{escaped} [{cut} more characters]" if cut > 0 else escaped
 
 
@@ -89,6 +96,8 @@ def culprits_of(verdict: Verdict) -> str:
     what = words(verdict.kind) if verdict.kind is not None else ""
     if verdict.ambiguous and who:
         who = f"one of {who} (ambiguous)" if len(verdict.culprits) > 1 else f"{who} (ambiguous)"
+    elif verdict.sureness == "likely" and who:
+        who = f"{who} (likely)"
     return " ".join(part for part in (who, what) if part)
 
 
@@ -97,10 +106,81 @@ def ended_by_of(verdict: Verdict) -> str:
     return f"ended by {' + '.join(verdict.ended_by)}" if verdict.ended_by else ""
 
 
+def operation(one: Operation) -> str:
+    """Return ``all_reduce #9``, with its group where that is not the default one."""
+    return f"{one.op} #{one.nth}" + ("" if one.group == "default" else f" of {one.group}")
+
+
+def reason_of(verdict: Verdict) -> str:
+    """Return the reason without the cause at its end, which a report says next to it."""
+    if not verdict.cause or not verdict.reason.endswith(verdict.cause):
+        return verdict.reason
+    return verdict.reason.removesuffix(verdict.cause).rstrip("; ") or verdict.reason
+
+
+def cause_of(verdict: Verdict) -> tuple[Fact, ...]:
+    """Return what the culprit did and how sure that is; nothing where nobody is named."""
+    if verdict.cause:
+        sure = f" ({verdict.sureness})" if verdict.sureness is not None else ""
+        return ((f"cause{sure}", verdict.cause),)
+    return (("sureness", str(verdict.sureness)),) if verdict.sureness is not None else ()
+
+
+def evidence_of(verdict: Verdict, most: int | None = None) -> tuple[Fact, ...]:
+    """Return what the blame rests on, the strongest first; of more than ``most`` the others are counted."""
+    shown = verdict.evidence if most is None else verdict.evidence[:most]
+    left = len(verdict.evidence) - len(shown)
+    if not shown:
+        return ()
+    last = f"{shown[-1]} (and {left} more)" if left else shown[-1]
+    return tuple(("evidence", text) for text in (*shown[:-1], last))
+
+
+def place_of(verdict: Verdict) -> tuple[Fact, ...]:
+    """Return the line of the user's code at which it happened."""
+    return (("where", verdict.where),) if verdict.where else ()
+
+
+def victims_of(verdict: Verdict) -> tuple[Fact, ...]:
+    """Return the ranks that failed or waited for want of another."""
+    return (("suffered from it", ranks_of(verdict.victims)),) if verdict.victims else ()
+
+
+def facts_of(verdict: Verdict) -> tuple[Fact, ...]:
+    """Return all that a report in plain lines says of an arm: JUnit, a merge request, an annotation."""
+    production = production_bound_of(verdict)
+    facts = (
+        ("status", words(verdict.status)),
+        ("outcome", outcome_of(verdict)),
+        ("culprit", culprits_of(verdict)),
+        ("reason", reason_of(verdict)),
+        *cause_of(verdict),
+        *evidence_of(verdict),
+        ("operation", operation(verdict.at) if verdict.at is not None else ""),
+        *place_of(verdict),
+        *victims_of(verdict),
+        ("latency", latency_of(verdict)),
+        ("production bound", f"{production} (extrapolated, not measured)" if production else ""),
+        ("ended by", ", ".join(verdict.ended_by)),
+        ("the others waited for", ", ".join(str(c) for c in verdict.stragglers)),
+        *(("note", note) for note in verdict.notes),
+        ("backend", verdict.backend),
+        ("profile", verdict.profile),
+        ("attempt", str(verdict.attempt) if verdict.attempt > 1 else ""),
+        ("rerun", verdict.rerun),
+    )
+    return tuple((label, value) for label, value in facts if value)
+
+
 def origin_of(seed: int | None, torch: str) -> str:
     """Return what a run can be told by: its seed, and the version of torch where that is known."""
     said = "several seeds" if seed is None else f"seed {seed}"
     return f"{said}, torch {torch}" if torch else said
+
+
+def closer_look(run_dir: str) -> str:
+    """Return the command that writes the report to look at."""
+    return shlex.join(["chaoskit", "report", run_dir, "--html"])
 
 
 def ranks_of(ranks: Iterable[int]) -> str:

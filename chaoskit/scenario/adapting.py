@@ -12,6 +12,7 @@ from typing import Final
 
 from chaoskit import workloads
 from chaoskit.faults import RankFault
+from chaoskit.faults.wrong_group import WrongGroup
 from chaoskit.model import (
     SCRATCH,
     Arm,
@@ -76,8 +77,14 @@ def _fitted(injection: Injection, program: Workload, survey: Survey, notes: list
     if getattr(fault, "needs_loader", False) and not survey.batches:
         raise Unfit(f"{fault.name} needs a DataLoader, and the program uses none")
     when, why = _Fitting(injection, survey, given_scratch).moved()
+    if isinstance(fault, WrongGroup):
+        others = survey.groups - {when.group}
+        if not others:
+            raise Unfit(f"{fault.name} needs a second process group, and the program uses one only")
+        if fault.to not in others:
+            fault = dataclasses.replace(fault, to="")  # the largest that there is
     if when == injection.when:
-        return injection
+        return Injection(fault, when)
     notes.append(f"{_short(injection.when)} → {_short(when)}: the program {why}")
     return Injection(fault, when)
 

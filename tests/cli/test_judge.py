@@ -200,7 +200,9 @@ def test_the_table(run_dir: Path, stream: Streams) -> None:
     text = out.getvalue()
     assert "✓ a  held  [gloo]" in text
     assert "3/3 equal" in text
-    assert text.endswith(f"seed 7, torch 2.13.0\nrun directory: {run_dir}\n")
+    assert text.endswith(
+        f"seed 7, torch 2.13.0\nrun directory: {run_dir}\nreport: chaoskit report {run_dir} --html\n"
+    )
 
 
 @pytest.mark.parametrize("damage", ["garbage", "crash", "", None])

@@ -10,6 +10,7 @@ from chaoskit import codec
 from chaoskit.cli import main
 from chaoskit.errors import ExitCode
 from chaoskit.model import Plan
+from chaoskit.rank.__main__ import main as rank
 from chaoskit.request import WATCH
 from chaoskit.scenario.survey import Issued, Survey
 
@@ -136,3 +137,23 @@ def test_a_folder_that_cannot_be_made(script: Path, capsys: Captured) -> None:
     Path("file").touch()
     code = main(["plan", "--script", "train.py", "-o", "file/plan.json"])
     assert (code, "Traceback" in capsys.readouterr().err) == (ExitCode.INTERNAL, False)
+
+
+def test_a_plan_holds_no_secrets_and_says_what_the_ranks_lack(
+    script: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nenv:\n  JOB_TOKEN: sesame-open\n  OMP_NUM_THREADS: '1'\n"
+    )
+    plan = planned(
+        "--script", "train.py", "--profile", "mine.yaml", "--", "--api-key", "sesame-too", "--x", "1"
+    )
+    assert dict(plan.profile.env) == {"JOB_TOKEN": "<redacted>", "OMP_NUM_THREADS": "1"}
+    assert plan.workload.args == ("--api-key", "<redacted>", "--x", "1")
+    assert "sesame" not in Path("arm/plan.json").read_text()
+    said = capsys.readouterr()
+    assert "JOB_TOKEN looks secret and is not written into the plan" in said.err
+    assert "train.py --api-key sesame-too --x 1" in said.out, "what each rank runs is the user's own command"
+    monkeypatch.setenv("RANK", "0")
+    assert rank(["--plan", "arm/plan.json"]) == ExitCode.USAGE, "no program is run with <redacted>"
+    assert "give the program and its arguments" in capsys.readouterr().err

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from chaoskit.cli import main
+from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.run import Engine, execute, run
 from chaoskit.cli.run_options import Asked
 from chaoskit.errors import ChaoskitError, ExitCode
@@ -28,7 +29,7 @@ JUNIT = Path("junit.xml")
 
 
 def asked(*scenarios: Scenario, form: str = "text", junit: Path | None = None) -> Asked:
-    return Asked(RunRequest(scenarios), "json" if form == "json" else "text", junit)
+    return Asked(RunRequest(scenarios), "json" if form == "json" else "text", Outputs(junit=junit))
 
 
 def test_in_a_pipe_lines_then_the_summary(
@@ -43,7 +44,7 @@ def test_in_a_pipe_lines_then_the_summary(
     assert lines.startswith("4 arms, seed 7, run directory runs/20260101-7\n[1/4] pass         a/control")
     assert "[1/4]" not in text
     assert "✗ b  not held  [gloo]" in text
-    assert text.endswith("run directory: runs/20260101-7\n")
+    assert text.endswith("run directory: runs/20260101-7\nreport: chaoskit report runs/20260101-7 --html\n")
     assert "\x1b" not in text + lines
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.cli.option_values import Library
+from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.run_options import RunOptions, read
 from chaoskit.errors import InvalidInput, usage
 from chaoskit.model import Profile, Scenario
@@ -59,7 +60,7 @@ def test_without_options_everything_runs_as_it_says(library: Library) -> None:
         None,
         Path("runs"),
     )
-    assert (asked.form, asked.junit) == ("text", None)
+    assert (asked.form, asked.outputs) == ("text", Outputs())
 
 
 def test_every_option_arrives(library: Library) -> None:
@@ -68,6 +69,7 @@ def test_every_option_arrives(library: Library) -> None:
             selectors=("oom",), keyword="memory", stop_at_first=True, profile="strict", arms=("control",),
             backend="nccl", ranks="8", jobs="2", seed="0", repeat="50", timeout="30s", time_scale="0.01",
             require=("nccl", "ptrace"), runs_dir="here/there", form="json", junit="out/junit.xml",
+            html="report.html", markdown="report.md", github=True,
         ),
         library,
     )  # fmt: skip
@@ -85,7 +87,10 @@ def test_every_option_arrives(library: Library) -> None:
     assert (request.timeout_s, request.time_scale) == (30.0, 0.01)
     assert request.require == ("nccl", "ptrace")
     assert request.stop_at_first
-    assert (request.runs_dir, asked.form, asked.junit) == (Path("here/there"), "json", Path("out/junit.xml"))
+    assert (request.runs_dir, asked.form) == (Path("here/there"), "json")
+    assert asked.outputs == Outputs(
+        html=Path("report.html"), markdown=Path("report.md"), junit=Path("out/junit.xml"), github=True
+    )
 
 
 def test_auto_is_the_default_time_scale(library: Library) -> None:
@@ -99,16 +104,17 @@ def test_all_problems_at_once(library: Library, tmp_path: Path) -> None:
             selectors=("rank-kiled",), keyword="a and", profile="stricct", backend="glo", ranks="0",
             jobs="many", seed="-1", repeat="1.5", timeout="soon", time_scale="-1", require=("cgroup",),
             runs_dir="file/runs", form="xml", junit="file/junit.xml",
+            html="file/r.html", markdown="-",
         ),
         library,
     )  # fmt: skip
-    assert len(found) == 14
+    assert len(found) == 16
     said = "\n".join(found)
     for word in (
         "'rank-kiled'", "-k 'a and'", "'stricct'", "--backend 'glo'", "did you mean 'gloo'?", "--ranks 0",
         "--jobs 'many'", "--seed -1", "--repeat '1.5'", "--timeout 'soon'", "--time-scale '-1'",
         "--require 'cgroup'", "did you mean 'cgroups'?", "--runs-dir 'file/runs'", "--format 'xml'",
-        "junit.xml",
+        "junit.xml", "give --html a path", "--markdown -: the standard output has the verdicts",
     ):  # fmt: skip
         assert word in said
 

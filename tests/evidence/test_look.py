@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from chaoskit.evidence import process, stacks
-from chaoskit.evidence.look import Looks
+from chaoskit.evidence.findings import Stacks, ThreadStack
+from chaoskit.evidence.look import Looks, with_stacks
 from chaoskit.evidence.stacks import Stack
 from chaoskit.rank import region
 from chaoskit.rank.region import Word
@@ -78,13 +79,22 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def test_each_rank_gets_one_sample_with_what_was_seen(regions: Regions, pid: int, asked: Asked) -> None:
     write(regions[1], Word.STEP, 5)
     write(regions[1], Word.PROGRESS, 8)
-    found = Looks(regions).stacks({0: pid, 1: pid})
+    found = Looks(regions).last({0: pid, 1: pid})
     assert [s.slot for s in found] == [0, 1]
-    assert asked == [{0: pid, 1: pid}]
-    assert [s.line for s in found] == ["/user.py:0", "/user.py:1"]
+    assert asked == [], "stacks come with all other evidence"
     assert found[0].token != found[1].token
     assert {s.state for s in found} <= {"S", "R"}
     assert found[0].t_s == found[1].t_s
+
+
+def test_samples_get_the_main_threads_python_frames(regions: Regions, pid: int) -> None:
+    frames = ("pthread_cond_wait (libc.so.6)", "wait (/v/torch/x.py:7)", "main (/me/my (1) train.py:3)")
+    other = ThreadStack("other", 9, frames=("f (/other.py:1)",))
+    found = {1: Stacks(threads=(other, ThreadStack("MainThread", pid, main=True, frames=frames)))}
+    first, second = with_stacks(Looks(regions).last({0: pid, 1: pid}), found)
+    assert (first.stack, first.line, first.site) == ((), "", "")
+    assert second.stack == frames[1:]
+    assert (second.line, second.site) == ("/v/torch/x.py:7", "/me/my (1) train.py:3")
 
 
 def test_the_token_changes_with_whatever_moves(regions: Regions, pid: int, asked: Asked) -> None:
@@ -111,21 +121,21 @@ def test_a_stack_is_read_only_of_one_that_has_run_since_the_last_look(
     assert looks.take({0: pid})[0].line == "/user.py:0"
 
 
-def test_a_stopped_rank_is_read_only_for_the_evidence(regions: Regions, pid: int, asked: Asked) -> None:
+def test_the_stack_of_a_stopped_rank_is_not_read(regions: Regions, pid: int, asked: Asked) -> None:
     looks = Looks(regions)
     looks.take({2: pid})
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
     found = looks.take({2: pid})
     assert (found[0].state, found[0].line, asked) == ("T", "", [{}, {}])
-    assert looks.stacks({2: pid})[0].line == "/user.py:2"
+    assert looks.last({2: pid})[0].state == "T"
 
 
 def test_one_that_is_gone_is_not_seen(regions: Regions, asked: Asked) -> None:
     with subprocess.Popen(["true"]) as over:
         over.wait()
     looks = Looks(regions)
-    assert looks.take({0: over.pid}) == looks.stacks({0: over.pid}) == looks.take({}) == []
+    assert looks.take({0: over.pid}) == looks.last({0: over.pid}) == looks.take({}) == []
 
 
 def test_what_is_left_of_a_declared_phase(regions: Regions, pid: int, asked: Asked) -> None:

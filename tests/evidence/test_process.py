@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chaoskit.evidence import process
+from chaoskit.evidence.findings import ProcessStatus
 from chaoskit.evidence.process import ProcessLook
 
 pytestmark = pytest.mark.timeout(60)
@@ -121,3 +124,52 @@ def test_a_name_that_looks_like_fields_misleads_nobody(name: str) -> None:
     code = f"open('/proc/self/comm', 'w').write({name!r})\n{ASLEEP}"
     with child(code) as pid:
         assert until(pid, lambda look: look.state == "S").cpu_s < 5.0
+
+
+# ---------------------------------------------------------------- all that there is
+
+TWO_THREADS = """
+import os, signal, threading
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.signal(signal.SIGRTMIN + 3, lambda *_: None)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+def load():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write("a) S 1: (\\nb")
+    os.write(1, b"r")
+    threading.Event().wait()
+threading.Thread(target=load, daemon=True).start()
+while True: signal.pause()
+"""
+
+
+def test_memory_signals_and_threads() -> None:
+    with child(TWO_THREADS) as pid:
+        until(pid, lambda look: look.state == "S")
+        os.kill(pid, signal.SIGUSR2)
+        found = process.status(pid)
+    assert (found.state, found.thread_count) == ("S", 2)
+    assert found.peak_rss_bytes >= found.rss_bytes > 1 << 20
+    assert found.voluntary_switches > 0
+    assert found.involuntary_switches >= 0
+    assert found.pending == ("SIGUSR2",)
+    assert found.blocked == ("SIGUSR2",)
+    assert "SIGTERM" in found.ignored
+    assert {"SIGUSR1", "SIGRTMIN+3", "SIGINT"} <= set(found.caught)
+    assert found.threads[0].thread_id == pid
+    assert found.threads[1].name.startswith("a) S 1: (")
+    assert {t.state for t in found.threads} <= {"S", "R"}
+    assert found.threads[0].waits_in
+
+
+def test_of_one_that_is_gone_nothing_is_known() -> None:
+    with subprocess.Popen(["true"]) as over:
+        over.wait()
+    assert process.status(over.pid) == ProcessStatus()
+
+
+@given(st.text(max_size=20) | st.integers(0, (1 << 64) - 1).map(lambda mask: f"{mask:016x}"))
+def test_any_mask_gives_names(mask: str) -> None:
+    names = process.signals_in(mask)
+    assert len(names) == len(set(names)) <= 64

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit import capabilities
-from chaoskit.evidence import stacks
+from chaoskit.evidence import _program, stacks
+from chaoskit.evidence.findings import Stacks
 from chaoskit.evidence.stacks import FRAMES_MAX, Stack
+from chaoskit.rank import answering
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -155,3 +157,61 @@ def test_hostile_json_is_nothing(output: bytes) -> None:
 @pytest.mark.parametrize("line", ["9" * 5000, 1e999])
 def test_a_line_that_is_no_number_is_nothing(line: object) -> None:
     assert stacks.parse(printed(thread(("f", "/a.py", line))), 7) == Stack()
+
+
+# ---------------------------------------------------------------- every thread
+
+
+def test_every_thread_is_kept_the_main_one_first() -> None:
+    other = thread(("wait", "/a.py", 1), pid=9) | {"thread_name": "loader", "owns_gil": True}
+    native = thread(("all_reduce", "/v/libtorch.so", 0), ("train", "/b.py", 2), pid=7)
+    main, loader = stacks.parse_threads(printed(other, native), 7)
+    assert (main.name, main.thread_id, main.main, main.holds_gil) == ("thread 7", 7, True, False)
+    assert main.frames == ("all_reduce (libtorch.so)", "train (/b.py:2)")
+    assert (loader.name, loader.main, loader.holds_gil) == ("loader", False, True)
+    assert stacks.of_main(Stacks(threads=(main, loader))) == Stack(("train (/b.py:2)",), "/b.py:2", "/b.py:2")
+
+
+def test_the_thread_that_answers_is_no_part_of_the_script() -> None:
+    ours = thread(("wait", "/x/chaoskit/rank/exchange.py", 1), ("answer_once", answering.__file__, 2), pid=9)
+    theirs = thread(("wait", "/me/chaoskit/rank/answering.py", 1), ("main", "/me/train.py", 2), pid=10)
+    assert [t.thread_id for t in stacks.parse_threads(printed(ours, theirs), 7)] == [10]
+
+
+def test_threads_without_end_are_cut() -> None:
+    found = stacks.parse_threads(printed(*[thread(("f" * 5000, "/a.py", 1), pid=n) for n in range(2000)]), 7)
+    assert len(found) == 256
+    assert max(len(t.frames[0]) for t in found) < 400
+
+
+@given(st.binary(max_size=200) | anything.map(lambda value: json.dumps(value).encode()))
+def test_anything_parses_to_threads(output: bytes) -> None:
+    assert isinstance(stacks.parse_threads(output, 7), tuple)
+
+
+@given(st.lists(st.fixed_dictionaries({"os_thread_id": anything, "frames": st.lists(anything, max_size=3)})))
+def test_any_threads_parse_to_threads(threads: list[object]) -> None:
+    for found in stacks.parse_threads(json.dumps(threads).encode(), 7):
+        assert isinstance(found.thread_id, int)
+
+
+# ---------------------------------------------------------------- a program that looks
+
+
+def test_a_program_that_prints_without_end_is_given_up() -> None:
+    ran = _program.run(["yes"], lambda: 30.0)
+    assert ran == _program.Ran(problem=f"yes printed more than {_program.OUTPUT_BYTES} bytes")
+
+
+def test_one_that_goes_on_without_output_is_ended() -> None:
+    ran = _program.run(["sh", "-c", "exec >&- 2>&-; exec sleep 1000"], lambda: 0.2)
+    assert ran.problem == "sh closed its output and did not end"
+
+
+def test_why_a_program_failed() -> None:
+    said = "Error: Failed\n\nCaused by:\n    0: outer\n    1: inner\n\nStack backtrace:\n   0: rust\n"
+    ran = _program.run(["sh", "-c", f"printf %s '{said}' >&2; exit 3"], lambda: 30.0)
+    assert ran.problem == "sh ended with 3: inner"
+    assert _program.run(["sh", "-c", "kill -9 $$"], lambda: 30.0).problem == "sh ended by signal 9"
+    assert _program.run(["/nonexistent"], lambda: 30.0).problem.startswith("nonexistent cannot be started")
+    assert _program.run(["true"], lambda: 0.0).problem == "no time was left"

@@ -45,7 +45,7 @@ NAMES = [
     "loader-worker-killed", "loader-worker-stuck", "memory-cgroup", "memory-limit", "name-late", "nan",
     "one-way-loss", "only-port", "oom", "open-files", "partition", "port-taken", "preempt", "raise",
     "reshape", "second-thread", "shm-full", "sigterm", "skip", "slow", "slow-filesystem",
-    "stale-rendezvous", "stall", "stop", "swap",
+    "stale-rendezvous", "stall", "stop", "swap", "wrong-group",
 ]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from chaoskit.faults.slow import Slow
 from chaoskit.faults.stall import Stall
 from chaoskit.faults.stop import Stop
 from chaoskit.faults.swap import Swap
+from chaoskit.faults.wrong_group import WrongGroup
 from chaoskit.guards.timeouts import Timeouts
 from chaoskit.history import Entered, GuardArmed, Injected, OpFailed, Raised, Reported, Stepped
 from chaoskit.model import Phase, Profile, Trigger
@@ -233,6 +234,20 @@ def test_extra_waits_in_an_operation_that_the_others_do_not_call() -> None:
     assert last(run, 1) == ("all_reduce", 9)
     assert {last(run, slot)[1] for slot in (0, 2)} == {8}
     assert run.of(OpFailed, 1)
+
+
+def test_the_wrong_group_waits_where_nobody_comes() -> None:
+    run = run_arm(
+        (WrongGroup((1,), "metrics"), AT), ranks=3, workload="ring-p2p", profile=SHORT, deadline_s=8
+    )
+    assert all(run.exit_codes.values())
+    ends = {e.slot: (e.op, e.group, e.nth) for e in run.of(Entered) if e.op == "all_reduce"}
+    assert ends == {slot: ("all_reduce", "metrics" if slot == 1 else "default", 8) for slot in range(3)}
+
+
+def test_the_wrong_group_says_so_where_there_is_no_other() -> None:
+    run = run_arm((WrongGroup((1,)), AT), ranks=2, deadline_s=8)
+    assert "this rank is in no other group" in run.of(Raised, 1)[0].message
 
 
 @pytest.mark.parametrize(

@@ -364,3 +364,18 @@ def test_importing_chaoskit_stays_cheap():
     program = "import sys, chaoskit; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "kwargs", "peer"),
+    [
+        ("send", ([torch.zeros(1)], 1, 0), {}, 7),
+        ("recv", ([torch.zeros(1)],), {"srcRank": 0}, 5),
+        ("recv_anysource", ([torch.zeros(1)], 0), {}, -1),
+        ("send", ([torch.zeros(1)], 9, 0), {}, -1),
+        ("allreduce", ([torch.zeros(1)], 1), {}, -1),
+    ],
+)
+def test_the_peer_of_a_send_or_recv_is_a_global_rank(method, args, kwargs, peer):
+    call = intercept.Call(ops.op_of(method), method, "pair", (5, 7), 1, args, kwargs, None, lambda: None)
+    assert call.peer == peer

@@ -8,13 +8,15 @@ import pytest
 import torch
 import torch.distributed as dist
 from guards.job import start
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_module
 from torch.nn.parallel import DistributedDataParallel
 
 from chaoskit.intercept import replicated
-from chaoskit.intercept.checksum import checksum
+from chaoskit.intercept.checksum import checksum, combined, numbers
 from chaoskit.intercept.replicated import Replica
 
 # ---- the checksum
@@ -57,6 +59,28 @@ def test_position_and_order_count_and_memory_layout_does_not() -> None:
     assert checksum([torch.zeros(3)]) != checksum([torch.zeros(4)])
     assert checksum([]) == 0
     assert checksum([torch.zeros(0), two]) != checksum([two])
+
+
+@settings(deadline=None)
+@given(data=st.data(), sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8))
+def test_of_a_flipped_bit_it_is_known_in_which_tensor_it_is(data: st.DataObject, sizes: list[int]) -> None:
+    tensors = [torch.arange(size, dtype=torch.int16) * 7 + size for size in (*sizes, 3)]
+    before = numbers(tensors)
+    index = data.draw(st.sampled_from([i for i, tensor in enumerate(tensors) if tensor.numel()]))
+    element = data.draw(st.integers(0, tensors[index].numel() - 1))
+    tensors[index][element] ^= 1 << data.draw(st.integers(0, 14))
+    after = numbers(tensors)
+    assert [i for i in range(len(tensors)) if before[i] != after[i]] == [index]
+    assert combined(before) != combined(after) == checksum(tensors)
+
+
+def test_a_tensor_s_number_does_not_depend_on_its_neighbours() -> None:
+    sizes = (1, 0, 8, 16_384, 3, 16_386, 140_001, 100, *[9_000] * 20, 7)  # small, large, more than one batch
+    tensors = [torch.randn(size) for size in sizes] + [torch.randn(2, dtype=torch.float64)[::2]]
+    together = numbers(tensors)
+    assert together == [number for tensor in tensors for number in numbers([tensor])]
+    assert len(set(together)) == len(tensors)
+    assert all(0 <= number < 1 << 64 for number in together)
 
 
 # ---- what is known
@@ -112,6 +136,35 @@ def test_ddp_parameters_are_looked_at_before_the_forward_pass_after_each_update(
     assert one == two
 
 
+def test_each_parameter_has_a_number_and_the_script_s_name() -> None:
+    def run(found: list[Replica]) -> None:
+        also: list[Replica] = []
+        replicated.on_any_replica(also.append)
+        layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
+        layers[0].bias.requires_grad_(False)
+        model = DistributedDataParallel(layers)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        one_step(model, optimizer)
+        if dist.get_rank() == 1:
+            layers[1].bias.data.view(torch.int32)[3] ^= 1
+        one_step(model, optimizer)
+        assert found == also
+        assert [r.names for r in found] == [("0.weight", "1.weight", "1.bias")] * 2
+        assert found[0].checksum == combined(found[0].numbers)
+        print(*found[1].numbers)
+
+    one, two = (out.split() for out in seen_by(run))
+    assert [a == b for a, b in zip(one, two, strict=True)] == [True, True, False]
+
+
+def test_nothing_is_watched_for_those_who_only_hear_what_others_ask() -> None:
+    replicated.on_any_replica(lambda _: None)
+    try:
+        assert not replicated._replicated.watching
+    finally:
+        replicated._replicated.also.clear()
+
+
 def test_ignored_and_frozen_parameters_and_buffers_are_not() -> None:
     def run(found: list[Replica]) -> None:
         model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 8))
@@ -135,12 +188,17 @@ def test_sharded_parameters_are_not_and_replicated_dtensors_are() -> None:
         torch.manual_seed(7)
         whole = distribute_module(torch.nn.Linear(8, 8), mesh)  # replicates by itself
         optimizer = torch.optim.SGD(whole.parameters(), 0.1)
+        named = torch.optim.SGD(whole.named_parameters(), 0.1)
         for _ in range(3):
             for parameter in whole.parameters():
                 parameter.grad = torch.ones_like(parameter)
             optimizer.step()
         assert [(r.ranks, r.step, r.numel) for r in found] == [((0, 1), n, 72) for n in range(3)]
+        assert found[0].names == ("parameter 0 of group 0", "parameter 1 of group 0")
         print([r.checksum for r in found])
+        if "param_names" in named.param_groups[0]:  # torch 2.6 and newer
+            named.step()
+            assert found[-1].names == ("weight", "bias")
 
     one, two = seen_by(run)
     assert one == two

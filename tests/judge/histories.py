@@ -46,6 +46,7 @@ class Story:
     events: list[Event] = field(default_factory=list)
     seq: dict[int, int] = field(default_factory=dict)
     counts: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    step: dict[int, int] = field(default_factory=dict)
     last: dict[int, Entered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,8 +75,9 @@ class Story:
         nth = self.counts[slot, group, op] = self.counts.get((slot, group, op), 0) + 1
         mark = FINGERPRINTS.get(op, 44) if fingerprint is None else fingerprint
         event = Entered(
-            self.tick(), slot, op, group, nth, 1, self.seq[slot], mark, f"train.py:{10 + len(op)}", **kw
-        )  # type: ignore[arg-type]
+            self.tick(), slot, op, group, nth, self.step.get(slot, 1), self.seq[slot], mark,
+            str(kw.pop("site", f"train.py:{10 + len(op)}")), **kw,  # type: ignore[arg-type]
+        )  # fmt: skip
         self.last[slot] = event
         self.add(event)
 
@@ -155,12 +157,19 @@ class Story:
     def inject(self, slot: int, index: int = 0, fault: str = "kill", **kw: object) -> None:
         self.add(Injected(self.tick(), slot, index, fault, **kw))  # type: ignore[arg-type]
 
-    def still(self, *slots: int, state: str = "S", line: str = "train.py:5", moving: bool = False) -> None:
+    def still(
+        self,
+        *slots: int,
+        state: str = "S",
+        line: str = "train.py:5",
+        moving: bool = False,
+        stack: tuple[str, ...] = (),
+    ) -> None:
         """Three samples of each slot, a second apart."""
         for look in range(3):
             for slot in slots:
                 token = f"{slot}.{look if moving else 0}"
-                self.add(Sampled(self.tick(0.0), slot, state, token, 0.0, line, (), 0.0, line))
+                self.add(Sampled(self.tick(0.0), slot, state, token, 0.0, line, stack, 0.0, line))
             self.tick(1.0)
 
     def deadline(self, *slots: int) -> None:

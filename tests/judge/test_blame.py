@@ -398,7 +398,7 @@ def test_a_rank_that_waits_in_recv_for_a_message_that_was_never_sent_is_not_blam
     story.deadline(0, 1, 2, 3)
     found = blame.find(story.history)
     assert (found.culprits, found.kind) == ((), Kind.UNKNOWN)
-    assert "rank 2 in recv #1; rank 3 in recv #1" in found.reason
+    assert "rank 2 in recv #1 from anyone; rank 3 in recv #1 from anyone" in found.reason
 
 
 def test_rows_of_a_mesh_with_one_name_are_each_looked_at() -> None:

@@ -287,7 +287,7 @@ def test_a_broadcast_from_elsewhere_is_said() -> None:
         story.enter(slot, "broadcast", fingerprint=5 + (slot == 2), shape="4", dtype="float32")
         story.complete(slot)
     story.finish(0, 1, 2, 3)
-    assert "rank 2 entered broadcast #1 with another root" in watched(story).reason
+    assert "rank 2 entered broadcast #1 of group default with another root" in watched(story).reason
 
 
 def test_exit_0_of_a_rank_that_a_fault_hit_stays_masked() -> None:

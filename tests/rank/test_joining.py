@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,24 @@ def test_the_runner_is_joined_live_where_it_can_be_reached(tmp_path: Path) -> No
     finally:
         for fd in (memfd, reader, writer):
             os.close(fd)
+
+
+def test_the_plan_with_its_secrets_is_in_the_runners_memory_alone(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text("without")
+    assert joining.plan_text(str(plan)) == "without"
+    memory = os.memfd_create(joining.PLAN_MEMORY, os.MFD_CLOEXEC)
+    other = os.memfd_create("something-else", os.MFD_CLOEXEC)
+    try:
+        for fd in (memory, other):
+            os.write(fd, b"with")
+        for fd, text in ((memory, "with"), (other, "without"), (-1, "without"), (9999, "without")):
+            joining.offer(tmp_path, joining.Offer(os.getpid(), 0, 0, fd))
+            assert joining.plan_text(str(plan)) == text
+    finally:
+        os.close(memory)
+        os.close(other)
+    assert stat.S_IMODE((tmp_path / joining.OFFER).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

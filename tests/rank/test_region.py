@@ -154,6 +154,18 @@ def test_shapes_that_never_repeat_cost_lines_but_no_operation(memfd: int) -> Non
     assert events[-1].shape == ""
 
 
+def test_peer_and_thread_are_parts_of_a_form_that_stay_when_room_is_short(memfd: int) -> None:
+    recorder = Recorder.open(Channels(memfd, 0))
+    for number in range(5000):
+        form = recorder.form(
+            "send", "default", "train.py:7", str(number), "float32", number % 3 - 1, number % 2
+        )
+        recorder.put(Kind.ENTERED, number, form, number, 1, number)
+    events = [e for e in read_events(map_region(memfd, 0), 0) if isinstance(e, Entered)]
+    assert events[-1].shape == ""
+    assert [(e.peer, e.thread) for e in events] == [(n % 3 - 1, n % 2) for n in range(5000)]
+
+
 def test_a_note_from_a_signal_handler_in_the_middle_of_another_is_kept(memfd: int) -> None:
     recorder = Recorder.open(Channels(memfd, 0))
     count = 0

@@ -59,6 +59,10 @@ def test_the_whole_object(
                 "notes": [],
                 "stragglers": [],
                 "ended_by": [],
+                "cause": "",
+                "at": None,
+                "sureness": None,
+                "evidence": [],
             }
         ],
         "summary": {

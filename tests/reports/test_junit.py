@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.errors import ExitCode
-from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict, link
+from chaoskit.model import Operation, Outcome, Result, ScenarioResult, Status, Verdict, link
 from chaoskit.reports import junit
 from chaoskit.reports.exit_code import exit_code
+from chaoskit.verdict import Sureness
 
 
 def cases(results: list[ScenarioResult]) -> dict[str, str]:
@@ -147,47 +144,21 @@ def test_text_keeps_what_xml_allows(
     assert element.get("message") == 'a <b> & "c" [31m 漢 ]]>'
 
 
-def test_the_file_is_replaced_whole(
-    tmp_path: Path, result: Callable[..., ScenarioResult], monkeypatch: pytest.MonkeyPatch
+def test_who_did_it_and_how_that_is_known(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
 ) -> None:
-    path = tmp_path / "new" / "junit.xml"
-    assert junit.problems(path) == []
-    junit.write(path, [result()])
-    before = path.read_bytes()
-    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444 & ~_umask()
-
-    def broken(_source: str, _target: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", broken)
-    with pytest.raises(OSError, match="No space"):
-        junit.write(path, [result(result=Result.NOT_HELD)])
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == ["junit.xml"]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def test_a_link_is_followed(tmp_path: Path, result: Callable[..., ScenarioResult]) -> None:
-    link, real = tmp_path / "link.xml", tmp_path / "real.xml"
-    link.symlink_to(real)
-    junit.write(link, [result()])
-    assert link.is_symlink()
-    assert real.read_bytes().startswith(b"<?xml")
-
-
-@pytest.mark.parametrize("name", ["", "file/junit.xml", "bad\0name"])
-def test_a_path_that_cannot_be_written_is_a_problem(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_text("")
-    (problem,) = junit.problems(tmp_path / name)
-    assert str(problem)
-
-
-def test_a_device_is_written_to_directly(result: Callable[..., ScenarioResult]) -> None:
-    assert junit.problems(Path("/dev/null")) == []
-    junit.write(Path("/dev/null"), [result()])
-    assert Path("/dev/null").is_char_device()
+    failed = verdict(
+        status=Status.FAIL, cause="rank 1 was killed by SIGKILL in all_reduce #8", sureness=Sureness.LIKELY,
+        at=Operation("all_reduce", "tp", 8), evidence=("its process ended with SIGKILL", "no other did"),
+    )  # fmt: skip
+    (failure,) = ET.fromstring(junit.render([result(failed, result=Result.NOT_HELD)])).iter("failure")
+    assert failure.text is not None
+    assert failure.text.splitlines()[2:9] == [
+        "culprit: rank 1 (likely) killed",
+        "cause (likely): rank 1 was killed by SIGKILL in all_reduce #8",
+        "evidence: its process ended with SIGKILL",
+        "evidence: no other did",
+        "operation: all_reduce #8 of tp",
+        "where: train.py:31",
+        "suffered from it: ranks 0, 2, 3",
+    ]

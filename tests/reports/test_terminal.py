@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from chaoskit.model import Culprit, Kind, Outcome, Result, ScenarioResult, Status, Verdict
+from chaoskit.model import Culprit, Kind, Operation, Outcome, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.terminal import print_summary
+from chaoskit.reports.wording import ranks_of
+from chaoskit.verdict import Sureness
 
 Make = Callable[..., Console]
 WIDTHS = (40, 80, 200)
+COPIED = ("rerun: ", "where: ", "run directory: ", "report: ")
+"""Lines that are there to be copied, and never broken."""
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +59,7 @@ def test_at_80_columns(mixed: Judged, console: Make, printed: Callable[[Console]
     ✗ hardened  hung    bound 3.5 s   rank 1 frozen  in production ~602 s
         fail: ranks 0 and 2 waited at the deadline
         where: train.py:31
+        suffered from it: ranks 0, 2, 3
         rerun: chaoskit run rank-stopped --seed 7
 - cgroup  skipped  [gloo]
     reason: no memory cgroup here
@@ -74,6 +79,7 @@ in production: the bound with the profile's unshortened durations;
 not applicable here: TORCH_NCCL_DUMP_ON_TIMEOUT (profile recommended)
 seed 7, torch 2.13.0
 run directory: runs/20260101-7
+report: chaoskit report runs/20260101-7 --html
 """
     )
 
@@ -86,7 +92,7 @@ def test_every_fact_is_there_within_the_width(
     print_summary(mixed, target)
     text = printed(target)
     for line in text.splitlines():
-        assert cell_len(line) <= width or "rerun: " in line or "run directory: " in line
+        assert cell_len(line) <= width or line.strip().startswith(COPIED)
     flat = re.sub(r"\s+", " ", text)
     for fact in (
         "not held", "not needed", "inconclusive", "skipped", "87 ms of 2 s", "bound 3.5 s",
@@ -149,7 +155,7 @@ def test_hostile_text_steers_nothing_and_loses_no_width(
     shown = printed(target)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     for line in shown.split("\n"):
-        assert cell_len(line) <= width or "rerun: " in line
+        assert cell_len(line) <= width or line.strip().startswith(COPIED)
 
 
 def test_markup_is_shown_as_written(
@@ -176,7 +182,7 @@ def test_equal_repeats_are_one_row(
     print_summary(judged(result(*(verdict(repeat=n, latency_s=n / 100) for n in range(1, 51)))), target)
     text = printed(target)
     assert "✓ hardened  failed  10 ms to 500 ms of 2 s  rank 1 killed  50/50 equal" in text
-    assert text.count("hardened") == 1
+    assert text.count("50/50") == 1
 
 
 def test_a_divergence_is_listed_with_its_repeats(
@@ -211,7 +217,8 @@ def test_both_attempts_are_reported_and_a_reason_is_given_once(
     first = verdict(status=Status.FAIL, outcome=Outcome.OVERDUE, reason="30 ms late")
     second = verdict(status=Status.FAIL, attempt=2, reason="31 ms late")
     reason = "hardened (recommended): 31 ms late"
-    print_summary(judged(result(first, second, result=Result.NOT_HELD, reason=reason)), target)
+    late = result(first, second, result=Result.NOT_HELD, reason=reason)
+    print_summary(judged(late, result(verdict(scenario="other"))), target)
     text = printed(target)
     assert "attempt 1 before: overdue, fail: 30 ms late" in text
     assert "    reason: hardened (recommended)\n" in text
@@ -234,7 +241,7 @@ def test_notes_of_all_arms_stand_above_them_and_stragglers_with_theirs(
     control = verdict(arm="control", notes=(moved,))
     hardened = verdict(notes=(moved, "result: unchecked \x1b[2J"), stragglers=(Culprit("rank", "2"),))
     target = console(100)
-    print_summary(judged(result(control, hardened)), target)
+    print_summary(judged(result(control, hardened), result(verdict(scenario="other"))), target)
     lines = printed(target).splitlines()
     assert lines[1] == f"    note: {moved}"
     assert lines[3:6] == [
@@ -281,3 +288,101 @@ def test_what_ended_a_job_stands_at_the_end_of_its_line(
     target = console(120)
     print_summary(judged(result(one)), target)
     assert "nic hostB docker0 configuration  ended by nic_check" in printed(target)
+
+
+LONG = (
+    "rank 1 was stopped (SIGSTOP) in all_reduce #6, which it had entered; all the others entered it too and "
+    "waited"
+)
+EVIDENCE = (
+    "the process of rank 1 was in state T (stopped) at each of four looks, over 3.0 s, and used no CPU time",
+    "all other ranks were in all_reduce #6 at the deadline, in ProcessGroupGloo::AllreduceWork, and still",
+    "rank 1 had entered all_reduce #6 at 1.158 s, before the last of them",
+    "no other process was stopped",
+)
+
+
+def explained(ranks: int, verdict: Callable[..., Verdict]) -> dict[str, Verdict]:
+    """Verdicts with all that one can have, of a job with so many ranks."""
+    others = tuple(r for r in range(ranks) if r != 1)
+    base: dict[str, object] = {
+        "scenario": "rank-stopped", "kind": Kind.FROZEN, "cause": LONG, "evidence": EVIDENCE,
+        "sureness": Sureness.CERTAIN, "at": Operation("all_reduce", "default", 6), "victims": others,
+        "where": "/srv/project/train.py:44",
+        "rerun": "chaoskit run rank-stopped --arm hardened --seed 1711216322",
+        "production_bound_s": 602.0, "not_applicable": ("sidecar", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"),
+    }  # fmt: skip
+    hung = {"outcome": Outcome.HUNG, "latency_s": None}
+    why = f"expected failed, was hung: {ranks_of(others)} waited at the deadline and {LONG}"
+    return {
+        "control": verdict(**{**base, **hung, "arm": "control", "profile": "torch-defaults"}),
+        "held": verdict(**base, ended_by=("group_kill",)),
+        "not held": verdict(**{**base, **hung}, status=Status.FAIL, reason=why),
+        "unclear": verdict(**{**base, **hung}, status=Status.INCONCLUSIVE, reason=why),
+        "late": verdict(**base, arm="control", status=Status.FAIL, reason=why),
+    }
+
+
+@pytest.mark.parametrize("ranks", [4, 64])
+@pytest.mark.parametrize(
+    ("control", "hardened", "outcome"),
+    [
+        ("control", "held", Result.HELD),
+        ("control", "not held", Result.NOT_HELD),
+        ("control", "unclear", Result.INCONCLUSIVE),
+        ("late", "held", Result.INCONCLUSIVE),
+        ("late", "not held", Result.NOT_HELD),
+    ],
+)
+def test_one_scenario_alone_is_told_in_15_lines(
+    ranks: int, control: str, hardened: str, outcome: Result, verdict: Callable[..., Verdict],
+    result: Callable[..., ScenarioResult], judged: Callable[..., Judged], console: Make,
+    printed: Callable[[Console], str],
+) -> None:  # fmt: skip
+    verdicts = explained(ranks, verdict)
+    chosen = verdicts[control], verdicts[hardened]
+    reason = "without it: hung" if outcome is Result.HELD else f"hardened (recommended): {chosen[1].reason}"
+    target = console(120)
+    print_summary(judged(result(*chosen, result=outcome, reason=reason)), target)
+    lines = printed(target).splitlines()
+    assert len(lines) <= 15, "\n".join(lines)
+    text = "\n".join(lines)
+    for fact in (
+        "rank 1 frozen", "cause (certain): rank 1 was stopped (SIGSTOP)", "evidence: the process of rank 1",
+        "where: /srv/project/train.py:44", "suffered from it: ranks 0, 2", "rerun: chaoskit run",
+        "run directory: runs/20260101-7", "report: chaoskit report runs/20260101-7 --html", "seed 7",
+    ):  # fmt: skip
+        assert fact in text
+    assert all(cell_len(line) <= 120 for line in lines)
+
+
+def test_of_many_scenarios_what_is_held_takes_no_room(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged],
+    console: Make, printed: Callable[[Console], str],
+) -> None:  # fmt: skip
+    verdicts = explained(4, verdict)
+    target = console(120)
+    held = result(verdicts["control"], verdicts["held"])
+    print_summary(judged(held, result(verdicts["not held"], result=Result.NOT_HELD, name="other")), target)
+    text = printed(target)
+    assert text.count("cause (certain): ") == 1
+    assert text.count("evidence: ") == 2
+    assert "(and 2 more)" in text
+
+
+@pytest.mark.parametrize("width", [120, 72, 40])
+@settings(deadline=None, max_examples=60)
+@given(text=st.text(alphabet=st.sampled_from("a: #[]\n"), max_size=200))
+def test_nothing_printed_is_a_command_of_a_github_job(
+    width: int, text: str, verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult],
+    judged: Callable[..., Judged], console: Make, printed: Callable[[Console], str],
+) -> None:  # fmt: skip
+    hostile = f"{text}##[error]x ::error::x {'y' * 120}::error::x"
+    bad = verdict(
+        status=Status.FAIL, reason=hostile, cause=hostile, evidence=(hostile,), sureness=Sureness.LIKELY
+    )
+    target = console(width)
+    print_summary(judged(result(bad, result=Result.NOT_HELD, reason=hostile, name=hostile)), target)
+    for line in printed(target).splitlines():
+        assert not line.strip().startswith("::")
+        assert "##[" not in line

@@ -15,6 +15,7 @@ from chaoskit.model import Culprit, Kind, Operation, Outcome, RankEnd, ScenarioR
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.watched import Excerpt, Watched, print_watched
 from chaoskit.request import WATCH
+from chaoskit.verdict import Sureness
 
 Make = Callable[..., Console]
 OUTPUT = Path("runs/x/watch/watch")
@@ -60,6 +61,7 @@ def test_a_program_that_passes(
         "    output of the ranks: runs/x/watch/watch/rank<N>/\n"
         "seed 7, torch 2.13.0\n"
         "run directory: runs/20260101-7\n"
+        "report: chaoskit report runs/20260101-7 --html\n"
     )
 
 
@@ -73,6 +75,8 @@ def test_a_program_that_hangs(
     judged = seen(
         status=Status.FAIL, outcome=Outcome.HUNG, kind=Kind.NEVER_ENTERED, culprits=(Culprit("rank", "2"),),
         victims=(0, 1, 3), where="train.py:31", reason="rank 2 never entered all_reduce #9", ranks=ranks,
+        cause="rank 2 never entered all_reduce #9; the others waited in it", sureness=Sureness.CERTAIN,
+        evidence=("rank 2 was in its own code at the deadline",),
     )  # fmt: skip
     excerpt = Excerpt(
         "rank 2", OUTPUT / "rank2/stderr.log", ("Traceback", "\tboom \x1b[2J\x07" + "x" * 900), True
@@ -80,13 +84,15 @@ def test_a_program_that_hangs(
     text = text_of(judged, Watched("train.py", (excerpt,), OUTPUT), console(200), printed)
     assert text.startswith("✗ train.py  fail  hung  rank 2 never entered  [4 ranks, gloo, torch-defaults]\n")
     for line in (
+        "    cause (certain): rank 2 never entered all_reduce #9; the others waited in it\n"
+        "    evidence: rank 2 was in its own code at the deadline\n"
         "    where: train.py:31\n",
         "    last operation: all_reduce #9 of tp: rank 0; all_reduce #9: ranks 1, 3; all_reduce #8: rank 2\n",
         "    ended: ranks 0-3 ended by chaoskit\n",
         "    suffered from it: ranks 0, 1, 3\n",
         "    the end of what rank 2 printed: runs/x/watch/watch/rank2/stderr.log\n      | Traceback\n",
         "      |     boom \\x1b[2J\\x07xxx",
-        "    again: chaoskit watch train.py --ranks 4\n",
+        "    rerun: chaoskit watch train.py --ranks 4\n",
         "    output and stacks of the ranks: runs/x/watch/watch/rank<N>/\n",
     ):
         assert line in text
@@ -134,6 +140,6 @@ def test_hostile_text_stays_text(
     target = console(width, encoding=encoding)
     shown = text_of(judged, Watched(text, (Excerpt("rank 0", OUTPUT, (text,)),), OUTPUT), target, printed)
     assert all(c == "\n" or c.isprintable() for c in shown)
-    copied = ("where: ", "again: ", "| ", "what rank", "output of", "run directory")
+    copied = ("where: ", "rerun: ", "report: ", "| ", "what rank", "output of", "run directory")
     for line in shown.splitlines():
         assert cell_len(line) <= width or line.strip().startswith(copied)

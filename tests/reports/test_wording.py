@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 
 from chaoskit.model import Culprit, Kind, Verdict, link
 from chaoskit.reports.wording import (
+    cause_of,
     culprits_of,
     end_of,
     ended_by_of,
+    evidence_of,
     latency_of,
     origin_of,
     production_bound_of,
     ranks_of,
+    reason_of,
     safe,
     seconds,
 )
+from chaoskit.verdict import Sureness
 
 
 @settings(deadline=None)
@@ -131,3 +135,36 @@ def test_how_a_process_ended() -> None:
 def test_what_a_run_can_be_told_by() -> None:
     assert origin_of(7, "2.13.0") == "seed 7, torch 2.13.0"
     assert origin_of(None, "") == "several seeds"
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("hung; rank 1 was stopped", "hung"),
+        ("rank 1 was stopped", "rank 1 was stopped"),
+        ("something else", "something else"),
+        ("", ""),
+    ],
+)
+def test_a_cause_is_not_said_twice(reason: str, shown: str, verdict: Callable[..., Verdict]) -> None:
+    assert reason_of(verdict(reason=reason, cause="rank 1 was stopped")) == shown
+    assert reason_of(verdict(reason=reason)) == reason
+
+
+def test_how_sure_it_is_stands_with_the_cause_or_alone(verdict: Callable[..., Verdict]) -> None:
+    likely = verdict(cause="it died", sureness=Sureness.LIKELY)
+    assert cause_of(likely) == (("cause (likely)", "it died"),)
+    assert culprits_of(likely) == "rank 1 (likely) killed"
+    assert cause_of(verdict(sureness=Sureness.CERTAIN)) == (("sureness", "certain"),)
+    assert cause_of(verdict()) == ()
+
+
+def test_of_much_evidence_the_rest_is_counted(verdict: Callable[..., Verdict]) -> None:
+    shown = evidence_of(verdict(evidence=("a", "b", "c")), 2)
+    assert shown == (("evidence", "a"), ("evidence", "b (and 1 more)"))
+    assert evidence_of(verdict(evidence=("a",)), 2) == (("evidence", "a"),)
+    assert evidence_of(verdict(), 2) == ()
+
+
+def test_a_command_of_a_github_job_is_broken_up() -> None:
+    assert safe("x ##[error]###[y") == r"x #\x23[error]##\x23[y"

@@ -13,6 +13,7 @@ from chaoskit.faults.kill import Kill
 from chaoskit.faults.reshape import Reshape
 from chaoskit.faults.skip import Skip
 from chaoskit.faults.swap import Swap
+from chaoskit.faults.wrong_group import WrongGroup
 from chaoskit.model import Fault, Injection, Outcome, Phase, Scenario, Trigger, Workload
 from chaoskit.scenario import load_library
 from chaoskit.scenario.adapting import Unfit, adapt
@@ -22,9 +23,9 @@ PROGRAM = Workload("train.py", kind="script", target="/x/train.py", args=("--out
 LIBRARY = load_library()
 UNFIT = {
     "file-decides", "file-decides-for-all", "lock-left-over", "lock-left-over-is-stale",
-    "checkpoint-truncated",
+    "checkpoint-truncated", "wrong-group", "wrong-subgroup",
 }  # fmt: skip
-"""A file is there that only the workload looks for."""
+"""A file is there that only the workload looks for, or a second process group."""
 
 
 def survey(*, ops: str = "all_reduce", steps: int = 9, batches: int = 9, ranks: int = 4) -> Survey:
@@ -122,6 +123,19 @@ def test_a_fault_of_loader_workers_needs_a_loader() -> None:
     cls: Any = faults.REGISTRY.get("loader-worker-killed")
     with pytest.raises(Unfit, match="needs a DataLoader, and the program uses none"):
         fitted(cls(rank=(1,)), Trigger("step", step=3), survey(batches=0))
+
+
+def test_the_wrong_group_is_one_that_the_program_has() -> None:
+    plain = survey()
+    with pytest.raises(Unfit, match="needs a second process group"):
+        fitted(WrongGroup((1,), "metrics"), at("all_reduce"), plain)
+    both = (*plain.issued[0], Issued("barrier", "tp", 1, 1, False))
+    seen = dataclasses.replace(plain, issued=dict.fromkeys(range(4), both))
+    for asked, got in (("metrics", ""), ("tp", "tp")):
+        scenario = dataclasses.replace(
+            LIBRARY[0], injections=(Injection(WrongGroup((1,), asked), at("all_reduce")),)
+        )
+        assert adapt(scenario, PROGRAM, seen)[0].injections[0].fault == WrongGroup((1,), got)
 
 
 @pytest.mark.parametrize("scenario", LIBRARY, ids=lambda s: s.name)

@@ -12,12 +12,24 @@ import pytest
 from forked_ranks import make_plan, run_arm
 
 from chaoskit import workloads
-from chaoskit.history import Entered, OpFailed, PhaseDeclared, Raised, Reported, Stepped
+from chaoskit.history import (
+    Completed,
+    Entered,
+    History,
+    OpFailed,
+    PhaseDeclared,
+    Raised,
+    Reported,
+    Started,
+    Stepped,
+)
+from chaoskit.judge import blame
+from chaoskit.model import Kind
 from chaoskit.workloads._digest import fold, share, total
 
 NAMES = [
     "all-reduce-loop", "checkpoint-train", "ddp-train", "decisions", "loader-train", "preemptible",
-    "prepare-data", "skip-on-error", "subgroups", "try-finally", "uneven-data",
+    "prepare-data", "ring-p2p", "skip-on-error", "subgroups", "try-finally", "uneven-data",
 ]  # fmt: skip
 
 
@@ -66,6 +78,29 @@ def test_every_rank_reports_the_known_result(name: str, ranks: int) -> None:
     assert set(run.exit_codes.values()) == {0}
     assert {e.slot: e.value for e in run.of(Reported)} == dict.fromkeys(range(ranks), plan.expected_result)
     assert [e.step for e in run.of(Stepped, 0)] == list(range(1, 21))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("order", ["together", "in-turn"])
+def test_the_ring_says_with_whom_each_rank_exchanges(order: str) -> None:
+    run = run_arm(workload="ring-p2p", ranks=3, settings={"order": order, "steps": 2})
+    assert set(run.exit_codes.values()) == {0}
+    peers = {(e.slot, e.op): e.peer for e in run.of(Entered) if e.op in ("send", "recv")}
+    assert peers == {(s, "send"): (s + 1) % 3 for s in range(3)} | {
+        (s, "recv"): (s - 1) % 3 for s in range(3)
+    }
+    assert {e.peer for e in run.of(Entered) if e.op not in ("send", "recv")} == {-1}
+    sent = {(e.slot, e.seq) for e in run.of(Entered)}
+    assert sent == {(e.slot, e.seq) for e in run.of(Completed)}
+
+
+@pytest.mark.timeout(60)
+def test_a_ring_that_receives_first_is_a_circle() -> None:
+    run = run_arm(workload="ring-p2p", ranks=3, settings={"order": "receive-first"}, deadline_s=3)
+    found = blame.find(History.of([*(Started(0.0, s, s) for s in range(3)), *run.events]))
+    assert (found.kind, [c.id for c in found.culprits], found.ambiguous) == (
+        Kind.DEADLOCK, ["0", "1", "2"], False
+    )  # fmt: skip
 
 
 @pytest.mark.timeout(60)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from chaoskit.judge import grounds
 from chaoskit.judge.job import Job, RankView, names
+from chaoskit.judge.wording import one_line
 from chaoskit.model import Blame, Culprit, Kind
 
 
@@ -31,9 +33,15 @@ def _first(job: Job, looks: tuple[Callable[[Job, list[RankView]], Blame | None],
     return next((blame for blame in found if blame is not None), None)
 
 
-def _blame(ranks: list[int], reason: str, where: str = "", ambiguous: bool = False) -> Blame:
+def _blame(
+    ranks: list[int],
+    reason: str,
+    where: str = "",
+    ambiguous: bool = False,
+    evidence: tuple[str, ...] = (),
+) -> Blame:
     culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
-    return Blame(culprits, Kind.CONFIGURATION, reason, where, ambiguous)
+    return Blame(culprits, Kind.CONFIGURATION, reason, where, ambiguous, evidence=evidence)
 
 
 def _duplicate(job: Job, known: list[RankView]) -> Blame | None:
@@ -41,7 +49,11 @@ def _duplicate(job: Job, known: list[RankView]) -> Blame | None:
     twice = sorted(rank for rank, n in counts.items() if n > 1)
     if not twice:
         return None
-    return _blame(twice, f"{names(twice)} claimed by more than one process")
+    said = tuple(
+        f"processes {', '.join(str(v.slot) for v in known if v.rank == rank)} say that they are rank {rank}"
+        for rank in twice
+    )
+    return _blame(twice, f"{names(twice)} claimed by more than one process", evidence=said)
 
 
 def _world_size(job: Job, known: list[RankView]) -> Blame | None:
@@ -55,7 +67,9 @@ def _world_size(job: Job, known: list[RankView]) -> Blame | None:
         most, count = Counter(sizes.values()).most_common(1)[0]
         odd = [r for r, s in sizes.items() if s != most] if count * 2 > len(sizes) else list(sizes)
     ambiguous = len(odd) == len(sizes) or (2 * len(odd) >= len(sizes) and not fitting)
-    return _blame(odd, f"WORLD_SIZE differs between ranks ({said})", ambiguous=ambiguous)
+    reason = f"WORLD_SIZE differs between ranks ({said})"
+    evidence = (f"{len(job.ranks)} processes were started", f"WORLD_SIZE as given: {said}")
+    return _blame(odd, reason, ambiguous=ambiguous, evidence=evidence)
 
 
 def _missing(job: Job, known: list[RankView]) -> Blame | None:
@@ -66,10 +80,12 @@ def _missing(job: Job, known: list[RankView]) -> Blame | None:
     claimed = {v.rank for v in known}
     extra = sorted(r for r in claimed if r >= size)
     if extra:
-        return _blame(extra, f"{names(extra)} started in a world of {size}")
+        said = f"every process says WORLD_SIZE={size}, so ranks go from 0 to {size - 1}"
+        return _blame(extra, f"{names(extra)} started in a world of {size}", evidence=(said,))
     absent = sorted(set(range(size)) - claimed)
     if absent and len(known) == len(job.ranks):
-        return _blame(absent, f"{names(absent)} of a world of {size} never started")
+        said = f"{len(known)} processes were started, all say WORLD_SIZE={size}"
+        return _blame(absent, f"{names(absent)} of a world of {size} never started", evidence=(said,))
     return None
 
 
@@ -81,8 +97,12 @@ def _unset(job: Job, known: list[RankView]) -> Blame | None:
     ]
     if not fell or len(odd) == len(known):
         return None
+    said = [f"rank {v.rank} fell over it: {one_line(v.raised.message)}" for v in fell if v.raised]
     return _blame(
-        [v.rank for v in odd], f"LOCAL_RANK is not set on {names([v.rank for v in odd])}", fell[0].last_line
+        [v.rank for v in odd],
+        f"LOCAL_RANK is not set on {names([v.rank for v in odd])}",
+        fell[0].last_line,
+        evidence=(f"it is set on {names([v.rank for v in known if v not in odd])}", *said[:1]),
     )
 
 
@@ -96,9 +116,8 @@ def _master(job: Job, known: list[RankView]) -> Blame | None:
     odd = [r for r, master in told.items() if master != most] if clear else list(told)
     said = ", ".join(f"rank {r}: {told[r]}" for r in sorted(odd))
     rest = f"; the others: {most}" if clear else ""
-    return _blame(
-        odd, f"MASTER_ADDR and MASTER_PORT differ between ranks ({said}{rest})", ambiguous=not clear
-    )
+    reason = f"MASTER_ADDR and MASTER_PORT differ between ranks ({said}{rest})"
+    return _blame(odd, reason, ambiguous=not clear, evidence=(f"told to meet at: {said}{rest}",))
 
 
 def _loopback(job: Job, known: list[RankView]) -> Blame | None:
@@ -111,7 +130,8 @@ def _loopback(job: Job, known: list[RankView]) -> Blame | None:
         return None
     hosts = len(job.hosts)
     reason = f"MASTER_ADDR is {address} on each of {hosts} hosts: each looks for the store on itself"
-    return _blame([v.rank for v in known], reason)
+    evidence = (f"all ranks were told MASTER_ADDR {address}", f"they are on {', '.join(job.hosts)}")
+    return _blame([v.rank for v in known], reason, evidence=evidence)
 
 
 def _own_settings(job: Job, known: list[RankView]) -> Blame | None:
@@ -131,13 +151,16 @@ def _nobody_there(job: Job, known: list[RankView]) -> Blame | None:
     fired = [v.fired for v in job.claiming(0) if v.fired is not None and v.fired.guard == "census"]
     if len(told) != 1 or not fired or "nothing answers at MASTER_ADDR" not in fired[0].message:
         return None
-    return _blame([v.rank for v in known], f"all ranks, rank 0 too: {fired[0].message[:200]}")
+    reason = f"all ranks, rank 0 too: {fired[0].message[:200]}"
+    evidence = (f"guard census of rank 0, at whose address all meet: {one_line(fired[0].message)}",)
+    return _blame([v.rank for v in known], reason, evidence=evidence)
 
 
 def _told_by(odd: dict[int, str]) -> Blame | None:
     if not odd:
         return None
-    return _blame(list(odd), f"{names(list(odd))}: {odd[min(odd)][:200]}")
+    said = tuple(f"rank {r} says of itself: {one_line(odd[r])}" for r in sorted(odd)[:3])
+    return _blame(list(odd), f"{names(list(odd))}: {odd[min(odd)][:200]}", evidence=said)
 
 
 def _address(job: Job, known: list[RankView]) -> Blame | None:
@@ -147,4 +170,6 @@ def _address(job: Job, known: list[RankView]) -> Blame | None:
     first = min(odd, key=lambda v: v.raised.t_s if v.raised else 0.0)
     assert first.raised is not None
     ranks = [v.rank for v in odd if v.raised and v.raised.message == first.raised.message] or [first.rank]
-    return _blame(ranks, f"{names(ranks)}: {first.raised.message.splitlines()[0][:200]}", first.raised.site)
+    line = (first.raised.message.splitlines() or [""])[0][:200]
+    evidence = (grounds.raised(first, first.raised), "no such error came before")
+    return _blame(ranks, f"{names(ranks)}: {line}", first.raised.site, evidence=evidence)

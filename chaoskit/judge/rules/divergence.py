@@ -2,81 +2,63 @@
 
 The operations of a group are aligned rank by rank, from the first one that all ranks' records
 still hold. What a rank entered after an operation had failed on it is consequence and left out.
-A majority decides who differs; without one (two ranks) the set is named and called ambiguous.
+A majority decides who differs; without one (two ranks) the set is named and called ambiguous. How it is put
+into words is in :mod:`chaoskit.judge.rules.difference`.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chaoskit.history import Entered
 from chaoskit.judge.job import P2P, Job, RankView, names
-from chaoskit.model import Blame, Culprit, Kind
-
-_BESIDE_TENSORS = {
-    "all_reduce": "reduce operator",
-    "broadcast": "root",
-    "gather": "root",
-    "reduce": "root or reduce operator",
-    "reduce_scatter": "reduce operator",
-    "scatter": "root",
-}
-"""What else ranks must agree on than tensors; it differs where these are alike and the fingerprint is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """The first position of a group where its ranks differ: position, and each rank's entry there."""
-
-    group: str
-    at: int
-    entries: tuple[tuple[RankView, Entered], ...]
-    sequences: tuple[tuple[int, tuple[Entered, ...]], ...]  # rank -> its aligned operations
-
-    @property
-    def completed(self) -> bool:
-        """True when every rank that entered saw it complete (whatever came out)."""
-        return all(e.seq in v.completed for v, e in self.entries)
+from chaoskit.judge.rules import difference
+from chaoskit.judge.rules.difference import Split
+from chaoskit.judge.wording import called, line, operation
+from chaoskit.model import Blame, Culprit
 
 
 def unfinished(job: Job) -> Blame | None:
     """Return the rank that differs in an operation that did not complete everywhere."""
     splits = [s for s in _splits(job) if not s.completed]
-    return _judge(min(splits, key=_when)) if splits else None
+    return _judge(job, min(splits, key=_when)) if splits else None
 
 
 def silent(job: Job) -> Blame | None:
     """Return the rank that differs though all completed (garbage that nobody noticed)."""
     splits = _splits(job)
-    return _judge(min(splits, key=_when)) if splits else None
+    return _judge(job, min(splits, key=_when)) if splits else None
 
 
 def garbled(job: Job) -> Blame | None:
     """Return the rank that differs in an operation that completed on all who entered it: with garbage."""
     splits = [s for s in _splits(job) if s.completed]
-    return _judge(min(splits, key=_when)) if splits else None
+    return _judge(job, min(splits, key=_when)) if splits else None
 
 
-def _when(split: _Split) -> float:
+def harmful(job: Job) -> Blame | None:
+    """Return the rank that differs in an operation that completed, where a majority tells that it does."""
+    found = garbled(job)
+    return found if found is not None and not found.ambiguous else None
+
+
+def _when(split: Split) -> float:
     return min(e.t_s for _, e in split.entries)
 
 
-def _splits(job: Job) -> list[_Split]:
+def _splits(job: Job) -> list[Split]:
     found = (_first_split(group, members, job) for group, members in job.groups)
     return [s for s in found if s is not None]
 
 
-def _first_split(group: str, members: Sequence[int], job: Job) -> _Split | None:
+def _first_split(group: str, members: Sequence[int], job: Job) -> Split | None:
     aligned = _aligned(group, [v for v in job.ranks if v.rank in members])
     if len(aligned) < 2:
         return None
     for at in range(max(len(ops) for _, ops in aligned)):
         entries = tuple((view, ops[at]) for view, ops in aligned if at < len(ops))
         if len(entries) > 1 and len({_face(e) for _, e in entries}) > 1:
-            return _Split(group, at, entries, tuple((v.rank, tuple(ops)) for v, ops in aligned))
+            return Split(group, at, entries, tuple((v, tuple(ops)) for v, ops in aligned))
     return None
 
 
@@ -96,65 +78,63 @@ def _face(event: Entered) -> tuple[str, int]:
     return event.op, event.fingerprint
 
 
-def _judge(split: _Split) -> Blame:
+def _judge(job: Job, split: Split) -> Blame:
     faces: dict[tuple[str, int], list[tuple[RankView, Entered]]] = {}
     for view, event in split.entries:
         faces.setdefault(_face(event), []).append((view, event))
     ordered = sorted(faces.values(), key=len)
     clear = len(ordered[-1]) > len(ordered[-2]) and len(ordered[-1]) * 2 > len(split.entries)
-    odd = [pair for members in ordered[:-1] for pair in members] if clear else list(split.entries)
-    others = ordered[-1][0][1]
-    first = odd[0][1]
-    kind, what = _difference(
-        split, first, others if clear else ordered[0][0][1] if first is others else others
-    )
+    if not clear:
+        return _undecided(job, split, ordered)
+    odd = [pair for members in ordered[:-1] for pair in members]
+    found = difference.between(job, split, odd[0][1], ordered[-1][0][1])
     ranks = [v.rank for v, _ in odd]
-    reason = (
-        f"{names(ranks)} {what}"
-        if clear
-        else f"{names(ranks)} differ and no majority tells who is right: "
-        + ("; ".join(f"rank {v.rank} entered {_name(e)}" for v, e in odd))
+    return Blame(
+        _culprits(ranks),
+        found.kind,
+        f"{names(ranks)} {found.what}",
+        found.where,
+        at=found.at,
+        likely=any(v.lost for v, _ in odd),
+        evidence=(_told(ordered), *found.evidence),
     )
-    culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
-    return Blame(culprits, kind, reason, first.site, ambiguous=not clear)
 
 
-def _difference(split: _Split, odd: Entered, others: Entered) -> tuple[Kind, str]:
-    """Return the kind of the difference and the words for it."""
-    step = f" (step {odd.step})" if odd.step else ""
-    if odd.op == others.op and odd.dtype != others.dtype:
-        return (
-            Kind.OTHER_DTYPE,
-            f"entered {_name(odd)} with {odd.dtype} where the others have {others.dtype}{step}",
-        )
-    alike = odd.shape != "" and _sizes(odd) == _sizes(others)
-    if alike and odd.op == others.op and odd.op in _BESIDE_TENSORS:
-        return Kind.OTHER_COLLECTIVE, f"entered {_name(odd)} with another {_BESIDE_TENSORS[odd.op]}{step}"
-    if odd.op == others.op:
-        return (
-            Kind.OTHER_SHAPE,
-            f"entered {_name(odd)} with {odd.shape} where the others have {others.shape}{step}",
-        )
-    return Kind.OTHER_COLLECTIVE, f"{_skip_or_extra(split, odd, others)}{step}"
+def _undecided(job: Job, split: Split, ordered: list[list[tuple[RankView, Entered]]]) -> Blame:
+    pairs = sorted(split.entries, key=lambda pair: pair[0].rank)
+    ranks = [v.rank for v, _ in pairs]
+    first, second = ordered[0][0][1], ordered[-1][0][1]
+    found = difference.between(job, split, first, second)
+    said = "; ".join(
+        f"rank {v.rank} entered {_with_shape(e, second if e is first else first)}" for v, e in pairs
+    )
+    threads = difference.threads(split, first, second)
+    reason = f"{names(ranks)} differ and no majority tells who is right: {said}"
+    return Blame(
+        _culprits(ranks),
+        found.kind,
+        f"{reason}; {threads}" if threads else reason,
+        first.site,
+        ambiguous=True,
+        at=operation(min((e for _, e in pairs), key=lambda e: e.t_s)),
+        evidence=(_told(ordered), *found.evidence),
+    )
 
 
-def _sizes(event: Entered) -> list[int]:
-    """Numbers of elements: what has to be equal of tensors, whatever their shapes."""
-    return [math.prod(map(int, re.findall(r"\d+", shape))) for shape in event.shape.split(",") if shape]
+def _culprits(ranks: Sequence[int]) -> tuple[Culprit, ...]:
+    return tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
 
 
-def _skip_or_extra(split: _Split, odd: Entered, others: Entered) -> str:
-    mine = next(ops for rank, ops in split.sequences if odd in ops)
-    theirs = next(ops for rank, ops in split.sequences if others in ops)
-    skipped = split.at + 1 < len(theirs) and theirs[split.at + 1].op == odd.op
-    extra = split.at + 1 < len(mine) and mine[split.at + 1].op == others.op
-    if skipped and not extra:
-        return f"skipped {_name(others)} and went on to {_name(odd)}"
-    if extra and not skipped:
-        return f"entered an extra {_name(odd)} before {_name(others)}"
-    return f"entered {_name(odd)} where the others entered {_name(others)}"
+def _with_shape(event: Entered, other: Entered) -> str:
+    tensors = f" with {event.shape} {event.dtype}".rstrip() if event.op == other.op and event.shape else ""
+    return f"{called(event)}{tensors}"
 
 
-def _name(event: Entered) -> str:
-    group = "" if event.group == "default" else f" of group {event.group}"
-    return f"{event.op} #{event.nth}{group}"
+def _told(ordered: list[list[tuple[RankView, Entered]]]) -> str:
+    """Who entered what, the majority first, with the lines."""
+    said = []
+    for pairs, others in zip(ordered[::-1], [ordered[0], *ordered[:0:-1]], strict=True):
+        event = pairs[0][1]
+        at = f" at {line(event.site)}" if event.site else ""
+        said.append(f"{names([v.rank for v, _ in pairs])} entered {_with_shape(event, others[0][1])}{at}")
+    return "; ".join(said)

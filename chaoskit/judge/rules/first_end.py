@@ -12,9 +12,12 @@ import re
 import signal
 from dataclasses import dataclass
 
+from chaoskit.judge import grounds
 from chaoskit.judge.job import Job, RankView, names
+from chaoskit.judge.wording import called, fate, is_at, same
 from chaoskit.model import Blame, Culprit, Kind
 
+EVIDENCE_MAX = 2
 TOGETHER_S = 0.05
 """Own deaths this close to the first are as guilty as it; later ones may be consequences."""
 
@@ -44,18 +47,62 @@ def find(job: Job) -> Blame | None:
     """Return the rank (or ranks) whose own end came first."""
     if blame := _all_told(job) or _all_alike(job):
         return blame
-    causes = _causes(job)
-    if sure := [c for c in causes if not c.weak]:
-        first = min(sure, key=lambda c: c.t_s)
-        guilty = [c for c in sure if c.kind == first.kind and c.t_s - first.t_s <= TOGETHER_S]
-    elif causes:
-        first = min(causes, key=lambda c: c.t_s)
-        guilty = [first]
-    else:
-        return None
+    sure = strong(job)
+    guilty = [c for c in sure if c.kind == sure[0].kind and c.t_s - sure[0].t_s <= TOGETHER_S]
+    return _blame(job, guilty) if guilty else None
+
+
+def weakly(job: Job) -> Blame | None:
+    """Return the rank that ended first in a way in which victims may end, too."""
+    weak = [c for c in _causes(job) if c.weak]
+    return _blame(job, [min(weak, key=lambda c: c.t_s)]) if weak else None
+
+
+def _blame(job: Job, guilty: list[Cause]) -> Blame:
+    first = guilty[0]
     ranks = [c.view.rank for c in guilty]
-    culprits = tuple(Culprit("rank", str(r)) for r in sorted(set(ranks)))
-    return Blame(culprits, first.kind, f"{names(ranks)} {first.reason}", first.view.last_line)
+    return Blame(
+        tuple(Culprit("rank", str(r)) for r in sorted(set(ranks))),
+        first.kind,
+        f"{names(ranks)} {first.reason}{_to_the_others(job, guilty)}",
+        first.view.last_line,
+        at=grounds.parted(job, first.view),
+        likely=first.weak,
+        evidence=tuple(e for c in guilty[:EVIDENCE_MAX] for e in evidence(c)),
+    )
+
+
+def evidence(cause: Cause) -> tuple[str, ...]:
+    """Return what was seen of an end: the error, the process, whoever sent a signal."""
+    view = cause.view
+    seen = []
+    if view.raised is not None and cause.kind in (Kind.EXCEPTION, Kind.EXITED, Kind.OUT_OF_MEMORY):
+        seen.append(grounds.raised(view, view.raised))
+    if cause.kind is Kind.FROZEN:
+        seen.append(f"rank {view.rank}: stopped{grounds.after(view, cause.t_s)}, and did not go on")
+    elif ended := grounds.how_it_ended(view):
+        seen.append(f"{ended}; the kernel counted a kill for memory" if _is_oom_kill(view) else ended)
+    if cause.weak:
+        seen.append(f"nothing stronger is recorded, and who lost rank {view.rank} may end like that, too")
+    return tuple(seen)
+
+
+def _is_oom_kill(view: RankView) -> bool:
+    return view.ended is not None and view.ended.oom_kill
+
+
+def _to_the_others(job: Job, guilty: list[Cause]) -> str:
+    """What became of those who were in the operation that the first of them parted in."""
+    slots = {c.view.slot for c in guilty}
+    others = [v for v in job.ranks if v.slot not in slots]
+    at = grounds.parted(job, guilty[0].view)
+    event = next((e for v in others for e in v.entered if at is not None and is_at(e, at)), None)
+    if event is None:
+        return ""
+    own = guilty[0].view.last
+    it = "it" if own is not None and same(own, event) else called(event)
+    said = fate(others, event, len(job.ranks), it)
+    return f"; {said}" if said else ""
 
 
 def strong(job: Job) -> list[Cause]:
@@ -88,14 +135,21 @@ def _all_alike(job: Job) -> Blame | None:
         return None
     first = min(causes, key=lambda c: c.t_s)
     culprits = tuple(Culprit("rank", str(r)) for r in sorted({c.view.rank for c in causes}))
-    return Blame(culprits, first.kind, f"every rank {first.reason}", first.view.last_line)
+    return Blame(
+        culprits,
+        first.kind,
+        f"every rank {first.reason}",
+        first.view.last_line,
+        at=grounds.parted(job, first.view),
+        evidence=("all ranks did the same at the same place", *evidence(first)),
+    )
 
 
 def _own_way(view: RankView) -> tuple[object, ...] | None:
     """What a rank did to end, numbers of ranks and devices in its words aside; None if it is a victim."""
     if view.fired is not None or view.signals or view.failed:
         return None
-    done = len(view.entered) + view.lost
+    done = len(view.entered) + view.lost + view.left_out
     if (raised := view.raised) is not None:
         return raised.type, re.sub(r"\d+", "#", raised.message), raised.site, raised.category, done
     return (view.exit_code, done) if view.ended_itself and (view.exit_code or 0) > 0 else None

@@ -6,13 +6,15 @@ host that only holds the store has no ranks: of its end the guard tells that wat
 
 from __future__ import annotations
 
-from chaoskit.judge import reach
+from chaoskit.judge import grounds, reach
 from chaoskit.judge.job import Job, RankView, names
 from chaoskit.judge.rules import first_end
 from chaoskit.judge.rules.first_end import Cause
+from chaoskit.judge.wording import span
 from chaoskit.model import Blame, Culprit, Kind
 from chaoskit.network import STORE_HOST
 
+TOLD_MAX = 3
 TOGETHER_S = 1.0
 """Ranks of one host that ended within so much ended together: a death is reported late while its memory is
 torn down."""
@@ -45,7 +47,17 @@ def find(job: Job) -> Blame | None:
     together = "" if alone else ", and all of them together"
     reason = f"{_every_rank(job, gone)} {first.reason}{together}{also}"
     culprits = tuple(Culprit("host", host) for host in sorted(gone))
-    return Blame(culprits, first.kind, reason, first.view.last_line)
+    return Blame(
+        culprits,
+        first.kind,
+        reason,
+        first.view.last_line,
+        at=grounds.parted(job, first.view),
+        evidence=(
+            *(e for c in near[:TOLD_MAX] if c.view.host in gone for e in first_end.evidence(c)),
+            *((f"the link of {first.view.host}'s {link} went down with them",) if link else ()),
+        ),
+    )
 
 
 def store(job: Job) -> Blame | None:
@@ -65,7 +77,9 @@ def store(job: Job) -> Blame | None:
         kind is Kind.UNREACHABLE and (link or between)
     ):
         return None  # the ranks, or the network, were first
-    return Blame((Culprit("host", STORE_HOST),), kind, " ".join(why.split())[:300])
+    reason = " ".join(why.split())[:300]
+    seen = (f"{STORE_GUARD}: {reason}", "no rank had ended or stopped before")
+    return Blame((Culprit("host", STORE_HOST),), kind, reason, evidence=seen)
 
 
 def _store_kind(why: str) -> Kind:
@@ -113,7 +127,15 @@ def _was_frozen(job: Job, before_s: float) -> Blame | None:
             continue
         if max(times) - min(times) <= TOGETHER_S and min(times) <= before_s:
             reason = f"{_every_rank(job, [host])} was stopped, all of them together, until others had failed"
-            return Blame((Culprit("host", host),), Kind.FROZEN, reason, views[0].last_line)
+            said = f"{names([v.rank for v in views])}: stopped within {span(max(times) - min(times))}"
+            return Blame(
+                (Culprit("host", host),),
+                Kind.FROZEN,
+                reason,
+                views[0].last_line,
+                at=grounds.parted(job, views[0]),
+                evidence=(said, f"the first other rank failed {span(harmed - min(times))} after that"),
+            )
     return None
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from chaoskit.history import GuardFired, PathState
+from chaoskit.history import Entered, GuardFired, PathState
 from chaoskit.judge import reach
-from chaoskit.judge.job import Job
+from chaoskit.judge.job import Job, names
 from chaoskit.judge.reach import INF, Outage, Paths
 from chaoskit.judge.rules import first_end
 from chaoskit.judge.rules.first_end import Cause
+from chaoskit.judge.wording import operation
 from chaoskit.model import Blame, Culprit, Kind, link
 from chaoskit.network import STORE_HOST
 
@@ -37,7 +38,10 @@ def guarded(job: Job) -> Blame | None:
     culprits = tuple(dict.fromkeys(c for text in chosen.blames if (c := culprit(text)) is not None))
     if not culprits or any(_contradicted(job, c) for c in culprits):
         return None
-    return Blame(culprits, _kind_of(chosen, culprits), " ".join(chosen.message.split())[:300])
+    reason = " ".join(chosen.message.split())[:300]
+    ranks = [v.rank for v in job.ranks if v.fired is not None and v.fired.blames == chosen.blames]
+    evidence = (f"guard {chosen.guard} of {names(ranks)}: {reason}",)
+    return Blame(culprits, _kind_of(chosen, culprits), reason, evidence=evidence)
 
 
 def culprit(text: str) -> Culprit | None:
@@ -163,7 +167,7 @@ def _unplugged(job: Job) -> Blame | None:
     to = {(p.to, p.nic) for p in job.paths}
     if job.has_formed or not to or _somebody_was_first(job):
         return None
-    told = [(host, names[0]) for host, names in reach.told(job).items() if len(names) == 1]
+    told = [(host, nics[0]) for host, nics in reach.told(job).items() if len(nics) == 1]
     tested = {(p.host, p.to) for p in job.paths}
     if any((a, b) not in tested for a in job.hosts for b in job.hosts if a != b):
         seen = {nic for _, nic in to}  # of many hosts only some pairs are tested
@@ -176,7 +180,8 @@ def _unplugged(job: Job) -> Blame | None:
     open_ways = {p.nic for p in job.paths if p.state == "open" and {p.host, p.to} <= set(job.hosts)}
     ways = ", ".join(sorted(open_ways)) or "nothing else either"
     reason = f"{said}, to which no switch connects the other hosts; they reach each other over {ways}"
-    return Blame(tuple(_nic(*o) for o in odd), Kind.CONFIGURATION, reason)
+    evidence = (reason, "no path test got through to it, and the group never formed")
+    return Blame(tuple(_nic(*o) for o in odd), Kind.CONFIGURATION, reason, evidence=evidence)
 
 
 # ---------------------------------------------------------------- too little passes, or did not for a while
@@ -282,8 +287,15 @@ def _blame(job: Job, culprits: list[Culprit], reasons: list[str]) -> Blame | Non
         return None
     stuck = [(f.t_s, f.seq, v) for v in job.ranks for f in v.failed[:1]]
     stuck += [(INF, v.waiting.seq, v) for v in job.ranks if v.waiting is not None]
-    where = ""
+    hit: Entered | None = None
     if stuck:
         _, seq, view = min(stuck, key=lambda s: (s[0], s[2].slot))
-        where = next((e.site for e in view.entered if e.seq == seq), "")
-    return Blame(tuple(dict.fromkeys(culprits)), Kind.UNREACHABLE, "; ".join(reasons), where)
+        hit = next((e for e in view.entered if e.seq == seq), None)
+    return Blame(
+        tuple(dict.fromkeys(culprits)),
+        Kind.UNREACHABLE,
+        "; ".join(reasons),
+        hit.site if hit is not None else "",
+        at=operation(hit) if hit is not None else None,
+        evidence=(*dict.fromkeys(reasons), "no rank had ended or stopped by its own doing before"),
+    )

@@ -19,5 +19,9 @@ def find(job: Job) -> Blame | None:
     said = ", ".join(f"rank {r}: {values[r]}" for r in sorted(values))
     culprits = tuple(Culprit("rank", str(r)) for r in odd)
     return Blame(
-        culprits, Kind.WRONG_RESULT, f"{names(odd)} ended with another result ({said})", ambiguous=not clear
+        culprits,
+        Kind.WRONG_RESULT,
+        f"{names(odd)} ended with another result ({said})",
+        ambiguous=not clear,
+        evidence=(f"results: {said}",),
     )

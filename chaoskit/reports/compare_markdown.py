@@ -1,0 +1,48 @@
+"""A comparison of two runs in Markdown, of bounded size. What a file said stands in code."""
+
+from __future__ import annotations
+
+import re
+
+from chaoskit.compare.comparison import Comparison
+from chaoskit.reports.compare_sections import conclusion, heading, sections, unchanged
+from chaoskit.reports.wording import safe
+
+CHARACTERS_MAX = 60_000
+"""A comment on GitHub may have 65,536."""
+
+
+def render(found: Comparison) -> str:
+    """Return the comparison, of at most :data:`CHARACTERS_MAX` characters."""
+    mark = "❌" if found.broke else "❔" if found.lost_sight_of else "✅"
+    lines = [f"## {mark} {conclusion(found)}", ""]
+    lines += [f"- {code(heading(which, side))}" for which, side in (("A", found.a), ("B", found.b))]
+    lines += ["", unchanged(found) + "."]
+    room = CHARACTERS_MAX - sum(len(line) + 1 for line in lines) - 200
+    left_out = 0
+    for section in sections(found):
+        body = [code(line) for line in section.lines]
+        title = f"\n### {section.title[0].upper()}{section.title[1:]}\n"
+        room -= len(title) + 1
+        if room < 0:
+            left_out += len(body)
+            continue
+        lines.append(title)
+        for line in body:
+            room -= len(line) + 3
+            if room < 0:
+                left_out += 1
+                continue
+            lines.append(f"- {line}")
+    if left_out:
+        lines += ["", f"{left_out} more lines are left out; `--format json` has all."]
+    return "\n".join(lines) + "\n"
+
+
+def code(text: str) -> str:
+    """Return ``text`` as code, in which Markdown finds neither links nor mentions nor HTML."""
+    shown = safe(text)
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") or not shown else ""
+    return f"{fence}{space}{shown}{space}{fence}"

@@ -1,0 +1,148 @@
+"""A summary in Markdown, for a merge request or the summary page of a CI job.
+
+Everything that a file or a rank said stands in code, inline or in a block, where Markdown finds neither
+links nor mentions nor HTML. What is not held stands first, and the whole is of bounded size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from chaoskit.model import Result, ScenarioResult, Status, Verdict
+from chaoskit.reports.judged import Judged, is_watch
+from chaoskit.reports.repeats import Same, by_arm
+from chaoskit.reports.wording import (
+    LONGEST_NAME,
+    culprits_of,
+    facts_of,
+    latency_of,
+    origin_of,
+    outcome_of,
+    plural,
+    safe,
+    seconds,
+    words,
+)
+
+CHARACTERS_MAX = 60_000
+"""A comment on GitHub may have 65,536."""
+_FOR_TABLE = CHARACTERS_MAX // 2
+_FOR_ENDING = 1_000
+_ORDER = (Result.NOT_HELD, Result.INCONCLUSIVE, Result.SKIPPED, Result.NOT_NEEDED, Result.HELD)
+_MARK = {
+    Result.NOT_HELD: "❌",
+    Result.INCONCLUSIVE: "❔",
+    Result.SKIPPED: "➖",
+    Result.NOT_NEEDED: "⚪",
+    Result.HELD: "✅",
+}
+_EXPLAINED = (Result.NOT_HELD, Result.INCONCLUSIVE)
+_LONGEST_FACT = 600
+_LONGEST_DETAIL = 6_000
+
+
+def render(judged: Judged) -> str:
+    """Return the summary, of at most :data:`CHARACTERS_MAX` characters."""
+    results = sorted(judged.scenarios, key=lambda r: _ORDER.index(r.result))
+    parts = [_heading(judged)]
+    rows = [row for result in results for row in _rows(result)]
+    shown = _that_fit(rows, _FOR_TABLE)
+    if shown:
+        head = "| scenario | result | arm | outcome | latency of bound | culprit |\n|---|---|---|---|---|---|"
+        parts.append("\n".join([head, *shown]))
+    if len(shown) < len(rows):
+        parts.append(f"{plural(len(rows) - len(shown), 'more row')} left out.")
+    details = [d for result in results if result.result in _EXPLAINED for d in _details(result)]
+    room = CHARACTERS_MAX - _FOR_ENDING - sum(len(p) + 2 for p in parts)
+    kept = _that_fit(details, room)
+    parts += kept
+    if len(kept) < len(details):
+        parts.append(f"Details of {plural(len(details) - len(kept), 'more arm')} left out.")
+    parts.append(f"{_code(origin_of(judged.seed, judged.torch))}, run directory {_code(str(judged.run_dir))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _that_fit(texts: list[str], room: int) -> list[str]:
+    kept = []
+    for text in texts:
+        room -= len(text) + 2
+        if room < 0:
+            break
+        kept.append(text)
+    return kept
+
+
+def _heading(judged: Judged) -> str:
+    counts = Counter(r.result for r in judged.scenarios)
+    said = ", ".join(f"{counts[r]} {words(r)}" for r in Result if counts[r]) or "nothing was judged"
+    total = f"{plural(len(judged.scenarios), 'scenario')}, {plural(len(judged.verdicts), 'arm')}"
+    total += f" in {seconds(judged.wall_s)}" if judged.wall_s > 0 else ""
+    cut = "\n\nInterrupted: what was not finished is not judged." if judged.interrupted else ""
+    return f"### chaoskit: {said}\n\n{total}.{cut}"
+
+
+def _rows(result: ScenarioResult) -> Iterator[str]:
+    name = "" if is_watch(result) else f"{result.name} [{result.backend}]"
+    said = f"{_MARK[result.result]} {words(result.result)}"
+    groups = [group for arm in by_arm(result.verdicts) for group in arm.groups]
+    for same in groups:
+        yield _row(_cell(name), said, *_arm_cells(same))
+        name, said = "", ""
+    if not groups:
+        yield _row(_cell(name), said, "", "", "", _cell(result.reason))
+
+
+def _arm_cells(same: Same) -> Iterator[str]:
+    verdict = same.first
+    yield _cell(verdict.arm) + (f" ×{len(same.verdicts)}" if len(same.verdicts) > 1 else "")
+    yield outcome_of(verdict) + ("" if verdict.status is Status.PASS else f" ({words(verdict.status)})")
+    yield latency_of(verdict)
+    yield _cell(culprits_of(verdict))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _details(result: ScenarioResult) -> Iterator[str]:
+    """Yield a block for each arm that is not as it should be; the scenario's reason, where none is."""
+    groups = [g for arm in by_arm(result.verdicts) for g in arm.groups if g.first.status is not Status.PASS]
+    for same in groups:
+        yield _folded(f"{result.name} / {same.first.arm}", _facts(same.first))
+    if not groups:
+        yield _folded(result.name, f"reason: {safe(result.reason, longest=_LONGEST_FACT)}")
+
+
+def _facts(verdict: Verdict) -> str:
+    lines = [f"{label}: {safe(value, longest=_LONGEST_FACT)}" for label, value in facts_of(verdict)]
+    shown = _that_fit(lines, _LONGEST_DETAIL)
+    left = len(lines) - len(shown)
+    return "\n".join([*shown, f"({plural(left, 'more line')} left out)"] if left else shown)
+
+
+def _folded(title: str, text: str) -> str:
+    fence = "`" * (1 + max(2, *(len(run) for run in re.findall("`+", text + "`"))))
+    head = f"<details><summary><code>{_html(safe(title, longest=LONGEST_NAME))}</code></summary>"
+    return f"{head}\n\n{fence}text\n{text}\n{fence}\n\n</details>"
+
+
+def _html(text: str) -> str:
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\\", "&#92;"), ("`", "&#96;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def _cell(text: str) -> str:
+    """Return ``text`` as code in a cell of a table, in which ``|`` would end it even there."""
+    return _code(text).replace("|", r"\x7c")  # renderers differ in what they make of a backslash before it
+
+
+def _code(text: str) -> str:
+    """Return ``text`` as inline code: what stands in it is text, whatever it looks like."""
+    shown = safe(text, longest=LONGEST_NAME)
+    if not shown.strip():
+        return ""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    return f"{fence} {shown} {fence}" if "`" in shown or shown != shown.strip() else f"{fence}{shown}{fence}"
