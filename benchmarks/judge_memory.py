@@ -106,7 +106,7 @@ def body(done: int, count: int, odd: int = -1) -> str:
         "entered_s": [at_s(n) for n in numbers],
         "ended_s": [(at_s(n) * 1e9 + 700_003) // 1 / 1e9 for n in numbers],
         "form": [int(at == odd) for at in range(count)] if odd >= 0 else 0,
-        "nth": [n + 1 for n in numbers],
+        "nth": done + 1,
         "step": [n // STEP_OPS for n in numbers],
         "seq": done + 1,
     }

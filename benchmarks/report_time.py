@@ -45,7 +45,11 @@ def in_child(work: Callable[[], float]) -> dict[str, float]:
     """Run ``work`` in a process of its own and return the figures it gives, and its peak memory."""
     reader, writer = os.pipe()
     if os.fork() == 0:
-        found = {"seconds": work(), "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+        found = {
+            "seconds": work(),
+            "cpu": time.process_time(),
+            "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
         os.write(writer, json.dumps(found).encode())
         os._exit(0)
     os.close(writer)
@@ -102,12 +106,13 @@ def main() -> None:
         verdict = codec.load_verdict((folder / "verdict.json").read_text())
         figures = [in_child(lambda: report(run, folder, verdict, page)) for _ in range(ROUNDS)]
         kept = [figure("files to page", [f["seconds"] for f in figures], Budget(SECONDS, at=50))]
+        note(f"CPU time of that: {min(f['cpu'] for f in figures):.2f} s at best")
         memory, size = max(f["mib"] for f in figures), page.stat().st_size / 2**20
         note(f"peak memory {memory:.0f} MiB of {MEMORY_MIB:.0f} MiB")
         history = (folder / "history.jsonl").stat().st_size / 2**20
         note(f"history {history:.1f} MiB, page {size:.2f} of {PAGE_MIB:g} MiB")
         kept += [memory <= MEMORY_MIB, size <= PAGE_MIB]
-        whole = [command(run, page) for _ in range(ROUNDS)]
+        whole = [command(run, page)]
         figure("chaoskit report --html, judging included", [f["seconds"] for f in whole])
         note(f"peak memory of that {max(f['mib'] for f in whole):.0f} MiB")
         if found() is None:

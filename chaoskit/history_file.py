@@ -8,8 +8,8 @@ one of
 - ``{"kind":"Form","id":3,…}``: what operations have in common that one place in the script issues;
 - ``{"kind":"Operations","slot":0,"entered_s":[…],…}``: up to 256 operations of one rank, one after the other,
   as columns: when each was entered, when it completed (0: it did not), the id of its form (further up), its
-  ``nth``, step and ``seq``. A column whose values are all the same is that value alone; ``seq`` alone is the
-  first, from which it counts up;
+  ``nth``, step and ``seq``. A column whose values are all the same is that value alone; of ``nth`` and
+  ``seq`` one value alone is the first, from which they count up;
 - ``{"kind":"Steps",…}`` and ``{"kind":"Checksums",…}``: the same for optimizer steps and for checksums of
   replicated state.
 
@@ -67,17 +67,15 @@ class Writer:
         for pair in dict.fromkeys(pairs):
             if pair not in self._ids:
                 self._form(*pair)
-        seq = rows.seq[begin:end].tolist()
-        counts_up = seq == list(range(seq[0], seq[0] + len(seq)))
         self._columns(
             "Operations",
             slot,
             entered_s=rows.entered_s[begin:end].tolist(),
             ended_s=completed,
             form=_plain([self._ids[pair] for pair in pairs]),
-            nth=_plain(rows.nth[begin:end].tolist()),
+            nth=_counted(rows.nth[begin:end].tolist()),
             step=_plain(rows.step[begin:end].tolist()),
-            seq=seq[0] if counts_up else seq,
+            seq=_counted(rows.seq[begin:end].tolist()),
         )
 
     def steps(self, slot: int, events: Sequence[Stepped]) -> None:
@@ -111,6 +109,12 @@ class Writer:
             self._told = True
             self._file.write(encode({"kind": "Layout", "version": VERSION}) + "\n")
         self._file.write(encode(value) + "\n")
+
+
+def _counted(values: list[int]) -> list[int] | int:
+    """The values, or the first where each is one more than the one before."""
+    first = values[0]
+    return first if values == list(range(first, first + len(values))) else values
 
 
 def _plain(values: list[int]) -> list[int] | int:
@@ -192,7 +196,7 @@ class Reader:
 
     def _operations(self, raw: Mapping[str, object]) -> Sequence[Event | Batch]:
         entered_s, ended_s = _times(raw["entered_s"]), _times(raw["ended_s"])
-        count, seq = len(entered_s), raw["seq"]
+        count = len(entered_s)
         how = array("b", [COMPLETED]) * len(ended_s)
         for at in [at for at, t in enumerate(ended_s) if not t] if _NOT_ENDED in ended_s else ():
             ended_s[at], how[at] = NEVER, OPEN
@@ -202,9 +206,9 @@ class Reader:
             ended_s,
             how,
             number,
-            _column(raw["nth"], count),
+            _counting(raw["nth"], count),
             _column(raw["step"], count),
-            array("I", range(seq, seq + count)) if type(seq) is int else _column(seq, count),
+            _counting(raw["seq"], count),
             fingerprint,
         )
         if {len(c) for c in rows.columns} != {count}:
@@ -254,8 +258,8 @@ _TAKES: dict[str, _Take] = {
 
 
 def _times(value: object) -> array[float]:
-    if type(value) is not list or not {float, int}.issuperset(map(type, value)):
-        raise ValueError("the times of a column are none")
+    if type(value) is not list:
+        raise ValueError("the times of a column are no list")
     times = array("d", value)
     if not math.isfinite(sum(times)):
         raise ValueError("a time is no number")
@@ -266,9 +270,14 @@ def _column(value: object, count: int, code: str = "I") -> array[int]:
     """The whole numbers of a column, which may be told as one for all."""
     if type(value) is int:
         return array(code, [value]) * count
-    if type(value) is not list or not {int}.issuperset(map(type, value)):
-        raise ValueError("the values of a column are no whole numbers")
+    if type(value) is not list:
+        raise ValueError("the values of a column are no list")
     return array(code, value)
+
+
+def _counting(value: object, count: int) -> array[int]:
+    """The same, where one value is the first from which it counts up."""
+    return array("I", range(value, value + count)) if type(value) is int else _column(value, count)
 
 
 def _whole(value: object) -> int:

@@ -9,6 +9,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import le
 from typing import Any
 
 from chaoskit.events import Completed, Entered, Event, Replicated, Stepped
@@ -123,7 +124,7 @@ class Rows:
     def in_order(self) -> Rows:
         """Return these rows in order of entry; the same object where they are."""
         times = self.entered_s
-        if all(map(float.__le__, times, times[1:])):
+        if all(map(le, times, times[1:])):
             return self
         return self.picked(sorted(range(len(times)), key=times.__getitem__))
 

@@ -7,7 +7,7 @@ hold each as an object. Standard library only; may not judge anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -59,6 +59,10 @@ class Recorded:
         """How many operations and other events there are."""
         return self.operations + len(self.events)
 
+    def with_(self, events: Iterable[Event]) -> Recorded:
+        """Return the same with more events, none of them an operation's entry or end."""
+        return replace(self, events=tuple(sorted((*self.events, *events), key=_time)))
+
     def all_events(self) -> list[Event]:
         """Return everything as events, in order of time."""
         frequent = [e for slot in sorted(self.rows) for e in self.rows[slot].events(slot, self.forms)]
@@ -70,10 +74,13 @@ FREQUENT = (Entered, Stepped, Replicated)
 
 
 class Gathering:
-    """Puts together what is recorded of an arm, bit by bit. ``forms`` numbers those of all that is added."""
+    """Puts together what is recorded of an arm, bit by bit. ``forms`` numbers those of all that is added.
 
-    def __init__(self, forms: Forms | None = None) -> None:
+    ``told``: what is kept in the place of an event that is no operation's entry or end."""
+
+    def __init__(self, forms: Forms | None = None, told: Callable[[Event], Event] | None = None) -> None:
         self.forms = forms or Forms()
+        self._told = told
         self._rows: dict[int, Rows] = {}
         self._open: dict[tuple[int, int], int] = {}  # slot, seq -> row
         self._events: list[Event] = []
@@ -88,11 +95,11 @@ class Gathering:
             self._enter(said)
         elif isinstance(said, (Completed, OpFailed)):
             if isinstance(said, OpFailed):
-                self._events.append(said)
+                self._keep(said)
             if not self._end(said):
                 self._unmatched.append(said)
         else:
-            self._events.append(said)
+            self._keep(said)
 
     def takes(self, event: Event) -> bool:
         """Add the event if it goes into columns, and return whether it does."""
@@ -116,9 +123,13 @@ class Gathering:
         """Return all of it, in order."""
         late = [e for e in self._unmatched if not self._end(e)]  # it came before what it ends
         self._events += [e for e in late if isinstance(e, Completed)]
+        self._unmatched = []
         self._events.sort(key=_time)
         rows = {slot: self._rows[slot].in_order() for slot in sorted(self._rows)}
         return Recorded(tuple(self.forms.known), rows, tuple(self._events), tuple(map(str, problems)))
+
+    def _keep(self, event: Event) -> None:
+        self._events.append(event if self._told is None else self._told(event))
 
     def _enter(self, event: Entered) -> None:
         rows = self._rows.setdefault(event.slot, Rows())

@@ -22,7 +22,7 @@ from typing import Literal, TextIO
 
 from multiprocess.connection import Connection, wait
 
-from chaoskit import codec, history, pacing, private, scrub, workloads
+from chaoskit import codec, history, pacing, private, recorded, scrub, workloads
 from chaoskit.evidence import gather, look, parameters, process
 from chaoskit.history import (
     ArmEnded,
@@ -37,7 +37,7 @@ from chaoskit.history import (
     Sampled,
     Started,
 )
-from chaoskit.judge import first_difference, hang
+from chaoskit.judge import condensing, first_difference, hang
 from chaoskit.judge.job import Job
 from chaoskit.launchers import commands, temporary
 from chaoskit.launchers.forkserver import Server
@@ -45,6 +45,7 @@ from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.launchers.running import RunningArm
 from chaoskit.model import Plan
 from chaoskit.rank import joining, region
+from chaoskit.recorded import Gathering
 from chaoskit.redacting import Redactor
 
 END_LIMIT_S = 20.0
@@ -78,6 +79,7 @@ class Supervisor:
     redactor: Redactor = field(default_factory=Redactor)
     native: bool = False
     _events: list[Event] = field(default_factory=list)
+    _gathering: Gathering = field(default_factory=Gathering)  # what the ranks have recorded
     _pids: dict[int, int] = field(default_factory=dict)  # of those alive
     _started: dict[int, int] = field(default_factory=dict)
     _read: dict[int, int] = field(default_factory=dict)  # how far each keeper's notes have been read
@@ -95,15 +97,23 @@ class Supervisor:
         private.folder(self.arm_dir / SCRATCH_NAME)
         with _channels(self.plan) as channels, private.open_text(kept) as self._file:
             self._run(plan_path, channels)
-        apart = first_difference.events(self._events, parameters.kept(self.arm_dir))
-        self._events += map(self.redactor.event, apart)
-        found = History.of(self._events)
-        ordered = self.arm_dir / "history.jsonl.tmp"  # with what the ranks recorded, all in order of time
-        private.write(ordered, "")
-        history.write(ordered, found.events)
-        ordered.replace(kept)
+        found = self._history(kept)
         scrub.scrub(self.arm_dir, self.redactor, SCRATCH_NAME)
         return found
+
+    def _history(self, kept: Path) -> History:
+        """Write the whole history, in order of time, and return it; a large one condensed."""
+        for event in self._events:
+            self._gathering.add(event)
+        found = self._gathering.done()
+        events = condensing.events_of(found)
+        apart = first_difference.events(events, parameters.kept(self.arm_dir))
+        added = tuple(map(self.redactor.event, apart))
+        ordered = self.arm_dir / "history.jsonl.tmp"
+        private.write(ordered, "")
+        recorded.write(ordered, found.with_(added))
+        ordered.replace(kept)
+        return History.of((*events, *added))
 
     def _note(self, *events: Event) -> None:
         """Keep events, in the file too: a run that is killed leaves what was known."""
@@ -140,8 +150,7 @@ class Supervisor:
             temporary.remove(launch.temporary)  # a warden that was killed has not
             joining.withdraw(self.arm_dir)
             gather.tidy(self.arm_dir, channels.regions)
-            for slot, memory in channels.regions.items():
-                self._events += map(self.redactor.event, region.read_events(memory, slot))
+            self._gathering = _recorded_by(channels, self.redactor)
             for slot in self._unended():
                 self._note(Ended(time.monotonic(), slot, -signal.SIGKILL, self._by()))
 
@@ -186,8 +195,8 @@ class Supervisor:
             return  # the last rank has just ended by itself
         if clock.over_s and clock.may_go_on(now) and looks.all_moved(clock.over_s):
             return
-        recorded = [e for slot, memory in channels.regions.items() for e in region.read_events(memory, slot)]
-        job = Job.of(History.of(self._events + recorded))
+        seen = condensing.events_of(_recorded_by(channels, self.redactor).done())
+        job = Job.of(History.of(self._events + seen))
         hung = hang.judge(job, clock.over_s).hung
         if not hung and clock.may_go_on(now):
             extra = clock.go_on(now)
@@ -195,7 +204,7 @@ class Supervisor:
                 self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
             return
         self._note(DeadlineReached(now, -1, final=True, over_s=clock.over_s))
-        self._note(*self._evidence(channels, looks, recorded))  # evidence first, the end second
+        self._note(*self._evidence(channels, looks, seen))  # evidence first, the end second
         self._end(arm, clock)
 
     def _evidence(self, channels: _Channels, looks: look.Looks, recorded: list[Event]) -> list[Sampled]:
@@ -317,6 +326,14 @@ def _channels(plan: Plan) -> Iterator[_Channels]:
             memory.close()
         for fd in (memfd, plan_fd, doorbell_r, doorbell_w, release):
             os.close(fd)
+
+
+def _recorded_by(channels: _Channels, redactor: Redactor) -> Gathering:
+    """Return what the ranks have recorded by now."""
+    found = Gathering(told=redactor.event)
+    for slot, memory in channels.regions.items():
+        region.read_into(found, memory, slot)
+    return found
 
 
 def _leftover_grace_s(plan: Plan) -> float:

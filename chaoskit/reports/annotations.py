@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
-from chaoskit.reports.judged import is_watch
+from chaoskit.reports.judged import is_watch, result_in_words
 from chaoskit.reports.repeats import by_arm
 from chaoskit.reports.wording import LONGEST_NAME, facts_of, plural, safe, words
 
@@ -61,7 +61,7 @@ def _written(level: str, notes: list[_Note], what: str) -> Iterator[str]:
 
 def _notes(result: ScenarioResult, here: Path) -> Iterator[_Note]:
     """Yield a note for each arm that is not as it should be; one for the scenario, where none is."""
-    said = words(result.result)
+    said = result_in_words(result)
     groups = [g for arm in by_arm(result.verdicts) for g in arm.groups if g.first.status is not Status.PASS]
     for verdict in (same.first for same in groups):
         name = verdict.arm if is_watch(result) else f"{result.name}/{verdict.arm}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.model import ScenarioResult, Verdict
+from chaoskit.reports.wording import words
 from chaoskit.request import WATCH, RunResult
 
 
@@ -41,3 +42,10 @@ class Judged:
 def is_watch(result: ScenarioResult) -> bool:
     """Return whether ``result`` stands for a watched program: a scenario may be called so too."""
     return result.name == WATCH and all(v.arm == WATCH for v in result.verdicts)
+
+
+def result_in_words(result: ScenarioResult) -> str:
+    """Return ``not held``; of a watched program, which promises nothing but to end well, ``fail``."""
+    if is_watch(result) and result.verdicts:
+        return words(result.verdicts[-1].status)
+    return words(result.result)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
-from chaoskit.reports.judged import Judged, is_watch
+from chaoskit.reports.judged import Judged, is_watch, result_in_words
 from chaoskit.reports.repeats import Same, by_arm
 from chaoskit.reports.wording import (
     LONGEST_NAME,
@@ -75,8 +75,9 @@ def _that_fit(texts: list[str], room: int) -> list[str]:
 
 
 def _heading(judged: Judged) -> str:
-    counts = Counter(r.result for r in judged.scenarios)
-    said = ", ".join(f"{counts[r]} {words(r)}" for r in Result if counts[r]) or "nothing was judged"
+    in_order = sorted(judged.scenarios, key=lambda r: list(Result).index(r.result))
+    counts = Counter(map(result_in_words, in_order))
+    said = ", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing was judged"
     total = f"{plural(len(judged.scenarios), 'scenario')}, {plural(len(judged.verdicts), 'arm')}"
     total += f" in {seconds(judged.wall_s)}" if judged.wall_s > 0 else ""
     cut = "\n\nInterrupted: what was not finished is not judged." if judged.interrupted else ""
@@ -85,7 +86,7 @@ def _heading(judged: Judged) -> str:
 
 def _rows(result: ScenarioResult) -> Iterator[str]:
     name = "" if is_watch(result) else f"{result.name} [{result.backend}]"
-    said = f"{_MARK[result.result]} {words(result.result)}"
+    said = f"{_MARK[result.result]} {result_in_words(result)}"
     groups = [group for arm in by_arm(result.verdicts) for group in arm.groups]
     for same in groups:
         yield _row(_cell(name), said, *_arm_cells(same))
@@ -110,7 +111,8 @@ def _details(result: ScenarioResult) -> Iterator[str]:
     """Yield a block for each arm that is not as it should be; the scenario's reason, where none is."""
     groups = [g for arm in by_arm(result.verdicts) for g in arm.groups if g.first.status is not Status.PASS]
     for same in groups:
-        yield _folded(f"{result.name} / {same.first.arm}", _facts(same.first))
+        arm = same.first.arm
+        yield _folded(arm if is_watch(result) else f"{result.name} / {arm}", _facts(same.first))
     if not groups:
         yield _folded(result.name, f"reason: {safe(result.reason, longest=_LONGEST_FACT)}")
 

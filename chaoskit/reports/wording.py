@@ -113,9 +113,13 @@ def operation(one: Operation) -> str:
 
 def reason_of(verdict: Verdict) -> str:
     """Return the reason without the cause at its end, which a report says next to it."""
-    if not verdict.cause or not verdict.reason.endswith(verdict.cause):
-        return verdict.reason
-    return verdict.reason.removesuffix(verdict.cause).rstrip("; ") or verdict.reason
+    for bracket in (")", ""):
+        if verdict.cause and verdict.reason.endswith(verdict.cause + bracket):
+            said = verdict.reason.removesuffix(verdict.cause + bracket).rstrip("; ")
+            return (
+                said.removesuffix("(").rstrip() if said.endswith("(") else said + bracket
+            ) or verdict.reason
+    return verdict.reason
 
 
 def cause_of(verdict: Verdict) -> tuple[Fact, ...]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
 from chaoskit.reports import annotations
+from chaoskit.request import WATCH
 from chaoskit.verdict import Sureness
 
 COMMAND = re.compile(r"::(?P<level>error|warning|notice) (?P<properties>[^:]*)::(?P<data>[^\r\n]*)")
@@ -119,3 +120,11 @@ def test_nothing_to_say(
     tmp_path: Path, verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
 ) -> None:
     assert annotations.render([result(verdict())], tmp_path) == ""
+
+
+def test_a_watched_program_fails(
+    tmp_path: Path, verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    bad = verdict(scenario=WATCH, arm=WATCH, status=Status.FAIL)
+    said = annotations.render([result(bad, result=Result.NOT_HELD)], tmp_path)
+    assert said.startswith("::error file=train.py,line=31,title=watch%3A fail::culprit: rank 1 killed%0A")

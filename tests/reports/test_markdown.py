@@ -19,6 +19,7 @@ from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports import markdown
 from chaoskit.reports.judged import Judged
 from chaoskit.reports.wording import safe
+from chaoskit.request import WATCH
 from chaoskit.verdict import Sureness
 
 PARSER = MarkdownIt("commonmark").enable("table")
@@ -147,3 +148,13 @@ def test_equal_repeats_are_one_row(
     said = markdown.render(judged(result(*(verdict(repeat=n + 1) for n in range(count)))))
     assert said.count("`hardened`") == 1
     assert ("×50" in said) is (count == 50)
+
+
+def test_a_watched_program_has_no_scenario(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult], judged: Callable[..., Judged]
+) -> None:
+    bad = verdict(scenario=WATCH, arm=WATCH, status=Status.FAIL, outcome=Outcome.HUNG, latency_s=None)
+    said = markdown.render(judged(result(bad, result=Result.NOT_HELD)))
+    assert said.startswith("### chaoskit: 1 fail\n")
+    assert "|  | ❌ fail | `watch` | hung (fail) |" in said
+    assert "<summary><code>watch</code></summary>" in said

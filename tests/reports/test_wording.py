@@ -142,6 +142,8 @@ def test_what_a_run_can_be_told_by() -> None:
     [
         ("hung; rank 1 was stopped", "hung"),
         ("rank 1 was stopped", "rank 1 was stopped"),
+        ("found hung (ranks 0, 2 wait; rank 1 was stopped)", "found hung (ranks 0, 2 wait)"),
+        ("found hung (rank 1 was stopped)", "found hung"),
         ("something else", "something else"),
         ("", ""),
     ],
