@@ -31,7 +31,7 @@ from typing import IO
 from chaoskit.errors import Problem
 from chaoskit.event_lines import encode, from_fields, to_line
 from chaoskit.events import Event, Replicated, Stepped
-from chaoskit.operations import COMPLETED, NEVER, OPEN, Form, Forms, Rows
+from chaoskit.operations import COMPLETED, NEVER, OPEN, U32, U64, Form, Forms, Rows
 
 VERSION = 1
 BATCH = 256
@@ -171,24 +171,21 @@ class Reader:
             yield from take(self, raw)
 
     def _layout(self, raw: Mapping[str, object]) -> Sequence[Event | Batch]:
-        if raw.get("version") != VERSION:
+        version = raw["version"]
+        if type(version) is not int or version != VERSION:
             self._foreign = True
-            raise ValueError(
-                f"operations are in layout {raw.get('version')!r}, this chaoskit reads {VERSION}"
-            )
+            raise ValueError(f"its layout is {version!r:.20}, and this chaoskit reads {VERSION} alone")
         return ()
 
     def _form(self, raw: Mapping[str, object]) -> Sequence[Event | Batch]:
-        values = dict(raw)
-        del values["kind"]
-        number, fingerprint = _whole(values.pop("id", None)), _whole(values.pop("fingerprint", None))
-        if isinstance(values.get("members"), list):
-            values["members"] = tuple(values["members"])  # type: ignore[arg-type]
-        form = Form(**values)  # type: ignore[arg-type] # looked at below
-        texts = (form.op, form.group, form.site, form.shape, form.dtype)
-        numbers = (form.peer, form.thread, *form.members)
-        if set(map(type, texts)) != {str} or not {int}.issuperset(map(type, numbers)):
+        number, fingerprint = _whole(raw["id"]), _whole(raw["fingerprint"], U64)
+        op, group, site, shape, dtype = (raw[name] for name in ("op", "group", "site", "shape", "dtype"))
+        members, peer, thread = raw["members"], raw["peer"], raw["thread"]
+        if {type(text) for text in (op, group, site, shape, dtype)} != {str} or type(members) is not list:
             raise ValueError(f"form {number} has values of other types")
+        if not {int}.issuperset(map(type, (peer, thread, *members))):
+            raise ValueError(f"form {number} has values of other types")
+        form = Form(op, group, site, shape, dtype, tuple(members), peer, thread)  # type: ignore[arg-type]
         told = (self.forms.number(form), fingerprint)
         if self._ids.setdefault(number, told) != told:
             raise ValueError(f"form {number} is told twice, differently")
@@ -280,7 +277,7 @@ def _counting(value: object, count: int) -> array[int]:
     return array("I", range(value, value + count)) if type(value) is int else _column(value, count)
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
+def _whole(value: object, most: int = U32) -> int:
+    if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{value!r:.40} is no whole number")
     return value

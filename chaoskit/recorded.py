@@ -89,7 +89,8 @@ class Gathering:
     def add(self, said: Event | Batch) -> None:
         """Add an event, or operations of one slot."""
         if isinstance(said, Batch):
-            self.add_rows(said.slot, said.rows)
+            if len(said.rows):
+                self.add_rows(said.slot, said.rows)
             self._events += said.events
         elif isinstance(said, Entered) and fit(said):
             self._enter(said)
@@ -219,7 +220,8 @@ def append_events(path: Path, events: Iterable[Event]) -> None:
             if not in_columns:
                 rare.append(event)
     with path.open("a", encoding="utf-8") as file:
-        _write(file, gathering.done(), rare, first_form=file.tell())
+        # No form takes fewer than 64 bytes, so these ids are new.
+        _write(file, gathering.done(), rare, first_form=file.tell() // 64)
 
 
 def _write(file: IO[str], recorded: Recorded, rare: Iterable[Event], first_form: int = 0) -> None:

@@ -136,7 +136,7 @@ def events(ranks: int = 4, operations: int = 20, host: str = "") -> list[Event]:
 def findings(ranks: int = 4) -> tuple[RankFindings, ...]:
     outer = (
         "all_reduce (/usr/lib/site-packages/torch/distributed/c10d.py:10)",
-        "main (/home/me/train.py:31)",
+        "main (/job/train.py:31)",
     )
     return tuple(
         RankFindings(

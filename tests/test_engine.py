@@ -257,6 +257,8 @@ def test_events_of_the_wrong_types_are_damage(finished: Finished, tmp_path: Path
     lines = (folder / "history.jsonl").read_text().splitlines()
     for number in range(len(lines)):
         raw = json.loads(lines[number])
+        if raw["kind"] not in history.EVENT_TYPES:
+            continue  # columns: see test_history.py
         for key in raw.keys() - {"kind"}:
             for wrong in ({"no": "sense"}, None, [[1]], "text" if not isinstance(raw[key], str) else 1):
                 with pytest.raises(ValueError, match=key):

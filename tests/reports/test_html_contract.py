@@ -135,9 +135,9 @@ def test_equal_stacks_are_one_column_and_common_frames_are_apart() -> None:
         frozenset({1}),
         frozenset({"a/train.py:3"}),
     )
-    assert [(c.who, c.count, c.culprit) for c in found.columns] == [
-        ("rank 11", 1, True),
-        ("ranks 10, 12, 13", 3, False),
+    assert [(c.who, c.count, c.culprits) for c in found.columns] == [
+        ("rank 11", 1, "rank 11"),
+        ("ranks 10, 12, 13", 3, ""),
     ]
     assert [f.function for f in found.columns[0].frames] == ["load", "next"]
     assert [(f.function, f.own) for f in found.outer] == [("step", True), ("main", False)]
@@ -164,7 +164,7 @@ def test_ranks_without_a_stack_are_named() -> None:
     ("text", "function", "place"),
     [
         ("all_reduce (/v/site-packages/torch/d.py:3)", "all_reduce", "torch/d.py:3"),
-        ("main (/home/me/job/train.py:31)", "main", "job/train.py:31"),
+        ("main (/job/train.py:31)", "main", "job/train.py:31"),
         ("f.<locals>.g (<string>:1)", "f.<locals>.g", "<string>:1"),
         ("poll (libc.so.6)", "poll", "libc.so.6"),
         ("odd (a (b).py:3)", "odd", "a (b).py:3"),

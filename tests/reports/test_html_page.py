@@ -24,6 +24,7 @@ from chaoskit.evidence.findings import RankFindings, ThreadStack
 from chaoskit.history import GuardFired, Identity, Raised, Started
 from chaoskit.model import Contract, Culprit, Outcome, Profile, Status, Verdict
 from chaoskit.reports import html
+from chaoskit.reports.html import page as page_module
 from chaoskit.reports.html.level import PAGE_BYTES
 
 PASSED = dataclasses.replace(html_arms.VERDICT, status=Status.PASS, cause="", scenario="fine")
@@ -224,30 +225,38 @@ def test_one_huge_arm_fits() -> None:
     assert "of 51999 operations one by one" in words(text)
 
 
-def test_hundreds_of_arms_fit_and_all_are_there_failed_ones_with_more() -> None:
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Pages of a megabyte: their limit is reached with fewer arms."""
+    monkeypatch.setattr(page_module, "PAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(page_module, "SUMMARY_BYTES", 1 << 18)
+    return 1 << 20
+
+
+def test_many_arms_fit_and_all_are_there_failed_ones_with_more(small_pages: int) -> None:
     long = recorded.gathered(html_arms.events(operations=200))
-    names = [f"scenario-{n}" for n in range(290)]
+    names = [f"scenario-{n}" for n in range(58)]
     verdicts = [
-        dataclasses.replace(html_arms.VERDICT if n % 40 == 0 else PASSED, scenario=name)
+        dataclasses.replace(html_arms.VERDICT if n % 29 == 0 else PASSED, scenario=name)
         for n, name in enumerate(names)
     ]
     text = page(*(html_arms.arm(v, recorded=long) for v in verdicts))
-    assert size(text) <= PAGE_BYTES
-    assert all(f'id="arm-{n + 1}"' in text for n in range(290))
-    assert text.count('<figure class="timeline"') == 290
+    assert size(text) <= small_pages
+    assert all(f'id="arm-{n + 1}"' in text for n in range(58))
+    assert text.count('<figure class="timeline"') == 58
     arms = re.split(r'<section class="arm', text.partition("<h2>Profiles")[0])[1:]
     whole = ["the others summed up" not in arm for arm in arms]
     assert all(w for w, v in zip(whole, verdicts, strict=True) if v.status is Status.FAIL)
     assert not whole[1]
 
 
-def test_thousands_of_hostile_arms_fit_and_what_is_left_out_is_counted() -> None:
+def test_hundreds_of_hostile_arms_fit_and_what_is_left_out_is_counted(small_pages: int) -> None:
     verdict = dataclasses.replace(
         html_arms.VERDICT, scenario=html_arms.HOSTILE * 3, reason="&" * 3000, evidence=("<" * 3000,) * 50
     )
     made = html_arms.arm(verdict, recorded=recorded.Recorded(), findings=())
-    text = page(*[made] * 1500)
-    assert size(text) <= PAGE_BYTES
+    text = page(*[made] * 300)
+    assert size(text) <= small_pages
     assert "the page would be too large" in text
 
 

@@ -150,7 +150,7 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
     elif verdict.outcome in (Outcome.HUNG, Outcome.OVERDUE):
         yield "ended by", "nothing: chaoskit ended it at the deadline"
     if latency := latency_of(verdict):
-        yield "latency of bound" if verdict.latency_s is not None else "latency", latency
+        yield "latency of bound" if " of " in latency else "latency", latency
     if production := production_bound_of(verdict):
         yield (
             "in production",
@@ -180,7 +180,7 @@ def _promises_unknown(record: ArmRecord) -> str:
 
 
 def _no_stacks(prepared: Prepared, compared: stacks.Stacks) -> str:
-    if compared.columns:
+    if compared.columns or not prepared.scene.processes:
         return ""
     if prepared.scene.deadline_s is None:
         return "All ranks had ended before the deadline, so no stacks were taken."

@@ -160,7 +160,8 @@ def course(marks: Iterable[Mark], ranks: Mapping[int, int]) -> tuple[Moment, ...
 def _moment(row: list[Mark], ranks: Mapping[int, int]) -> Moment:
     slots = [m.slot for m in row if m.slot >= 0]
     who = ranks_of(ranks.get(slot, slot) for slot in slots) if slots else "job"
-    return Moment(row[0].t_s, row[-1].t_s, who, row[0].kind, row[0].text)
+    again = f" ({len(slots)} times)" if len(slots) > len(set(slots)) else ""
+    return Moment(row[0].t_s, row[-1].t_s, who, row[0].kind, row[0].text + again)
 
 
 def first_error(marks: Iterable[Mark]) -> Mark | None:

@@ -38,7 +38,7 @@ class Column:
 
     who: str
     count: int
-    culprit: bool
+    culprits: str  # those of them that did it, '' where none did
     state: str
     frames: tuple[Frame, ...]
 
@@ -92,7 +92,7 @@ def compare(
             Column(
                 _who(members, ranks),
                 len(members),
-                any(m.slot in culprits for m in members),
+                _guilty(members, ranks, culprits),
                 " / ".join(dict.fromkeys(_state(m) for m in members if m.state)),
                 tuple(_frame(f, sites) for f in frames[inner : len(frames) - outer]),
             )
@@ -162,6 +162,11 @@ def _others(
 
 def _who(members: Iterable[RankFindings], ranks: Mapping[int, int]) -> str:
     return ranks_of(ranks.get(m.slot, m.slot) for m in members)
+
+
+def _guilty(members: list[RankFindings], ranks: Mapping[int, int], culprits: frozenset[int]) -> str:
+    guilty = [m for m in members if m.slot in culprits]
+    return _who(guilty, ranks) if guilty else ""
 
 
 def _state(found: RankFindings) -> str:

@@ -66,13 +66,20 @@ function readBars(text) {
   return layBars(bars);
 }
 
-// Operations that overlap lie below one another: `lane` of each, `lanes` in all; `reach`: the latest end so far.
+// Operations that overlap lie below one another: the `lane` of each, and how many `lanes` share the height there.
+// `reach`: the latest end so far.
 function layBars(bars) {
-  const most = 4, free = [], count = bars.start.length;
+  const most = 4, count = bars.start.length;
   bars.lane = new Uint8Array(count);
+  bars.lanes = new Uint8Array(count);
   bars.reach = new Float64Array(count);
-  let reach = 0;
-  for (let i = 0; i < count; i++) {
+  let free = [], first = 0, reach = 0;
+  for (let i = 0; i <= count; i++) {
+    if (i === count || bars.start[i] >= reach) { // nothing goes on: those before share the height
+      bars.lanes.fill(Math.max(1, free.length), first, i);
+      if (i === count) break;
+      [free, first] = [[], i];
+    }
     let lane = free.findIndex((end) => end <= bars.start[i]);
     if (lane < 0) lane = free.length < most ? free.length : most - 1;
     free[lane] = bars.end[i];
@@ -80,7 +87,6 @@ function layBars(bars) {
     reach = Math.max(reach, bars.end[i]);
     bars.reach[i] = reach;
   }
-  bars.lanes = Math.max(1, free.length);
   return bars;
 }
 
@@ -90,7 +96,6 @@ function readTimeline(text) {
     row.cells = row.cells ? readCells(row.cells, data.cells) : null;
     row.bars = (row.bars || []).map(readBars);
     row.exact = row.exact || [];
-    row.lanes = Math.max(1, ...row.bars.map((b) => b.lanes));
   }
   data.marksOf = data.rows.map(() => []);
   for (const [at, row, kind, text] of data.marks) if (row >= 0) data.marksOf[row].push({ at, kind, text });

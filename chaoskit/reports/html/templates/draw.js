@@ -166,7 +166,7 @@ function drawBars(view, row, n, begin, end, y, h) {
   const pixels = view.clip(view.x(end)) - view.clip(view.x(begin));
   const dense = row.cells && last - first > Math.max(8, pixels / 2);
   if (dense) drawCells(view, row, begin, end, y, h);
-  const tall = h / row.lanes, least = dense ? (8 * (view.to - view.from)) / view.width : 0;
+  const least = dense ? (8 * (view.to - view.from)) / view.width : 0;
   for (let i = first; i < Math.min(last, count); i++) {
     if (bars.end[i] - bars.start[i] < least) continue;
     const a = view.clip(view.x(bars.start[i])), w = view.clip(view.x(bars.waited[i])), b = view.clip(view.x(bars.end[i]));
@@ -174,7 +174,8 @@ function drawBars(view, row, n, begin, end, y, h) {
       g.fillStyle = pen.colours.track;
       g.fillRect(a, y, b - a, h);
     }
-    const colour = pen.ofOp(data, data.forms[bars.form[i]][0]), top = y + bars.lane[i] * tall;
+    const tall = h / bars.lanes[i], top = y + bars.lane[i] * tall;
+    const colour = pen.ofOp(data, data.forms[bars.form[i]][0]);
     if (w - a > 0.3) pen.waiting(colour, a, top, w - a, tall);
     if (b - w > 0 || b - a < 1) {
       g.fillStyle = colour;
@@ -189,16 +190,19 @@ function drawBars(view, row, n, begin, end, y, h) {
 }
 
 function labelBar(view, bars, i, a, w, b, top, tall) {
-  if (tall < 13 || b - a < 60) return;
-  const { data, pen } = view, g = pen.g, label = `${data.forms[bars.form[i]][1]} #${bars.nth[i]}`;
-  const solid = b - w > w - a;
+  if (tall < 11 || b - a < 60) return;
+  const { data, pen } = view, g = pen.g, op = data.forms[bars.form[i]][1];
+  g.font = ` 11px ${pen.font}`;
+  const from = Math.max(a, 0), left = Math.min(b, view.width) - from - 9; // what of it is in sight
+  const label = [`${op} #${bars.nth[i]}`, op, ""].find((text) => g.measureText(text).width <= left);
+  if (!label) return;
+  const solid = b - w > w - a && g.measureText(label).width <= Math.min(b, view.width) - Math.max(w, 0) - 9;
   g.save();
   g.beginPath();
   g.rect(a, top, b - a - 4, tall);
   g.clip();
   const x = Math.max(solid ? w : a, 0) + 5;
   if (!solid) { // stripes under letters cannot be read
-    g.font = ` 11px ${pen.font}`;
     g.globalAlpha = 0.85;
     g.fillStyle = pen.colours.bg;
     g.fillRect(x - 3, top + tall / 2 - 7, g.measureText(label).width + 6, 14);

@@ -282,7 +282,7 @@ class Timeline {
     const marks = data.marksOf[n].filter((m) => Math.abs(this.x(m.at) - x) < 7);
     if (marks.length) return { lines: [row.name, ...marks.slice(0, 6).map((m) => m.text), ...(marks.length > 6 ? [`and ${marks.length - 6} more: zoom in`] : [])] };
     const span = row.exact.findIndex(([begin, end]) => at >= begin && at <= end);
-    const hit = span < 0 ? -1 : this.barAt(row, row.bars[span], at, (y - this.tops[n]) / this.rowHeight);
+    const hit = span < 0 ? -1 : this.barAt(row.bars[span], at, (y - this.tops[n]) / this.rowHeight);
     if (hit >= 0) {
       const bars = row.bars[span], form = data.forms[bars.form[hit]];
       return { lines: wordsOfBar(data, row, bars, hit), same: { op: form[1], group: form[2], nth: bars.nth[hit] } };
@@ -293,13 +293,13 @@ class Timeline {
     return { lines: [row.name, ...lines, row.stops.some(([a, b]) => at >= a && at <= b) ? "stopped" : "outside of operations"] };
   }
 
-  barAt(row, bars, at, share) {
-    const near = (2 / this.width) * (this.to - this.from), lane = Math.floor(share * row.lanes);
+  barAt(bars, at, share) {
+    const near = (2 / this.width) * (this.to - this.from);
     const first = firstFrom(bars.reach, at - near);
     let best = -1, distance = Infinity;
     for (let i = first; i < bars.start.length && bars.start[i] <= at + near; i++) {
       if (bars.end[i] < at - near) continue;
-      const off = Math.max(0, bars.start[i] - at, at - bars.end[i]) + (bars.lane[i] === lane ? 0 : near);
+      const off = Math.max(0, bars.start[i] - at, at - bars.end[i]) + (bars.lane[i] === Math.floor(share * bars.lanes[i]) ? 0 : near);
       if (off < distance) [best, distance] = [i, off];
     }
     return best;
