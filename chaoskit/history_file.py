@@ -35,6 +35,7 @@ from chaoskit.operations import COMPLETED, NEVER, OPEN, U32, U64, Form, Forms, R
 
 VERSION = 1
 BATCH = 256
+PROBLEMS_MAX = 1000
 LINE_BYTES_MAX = 16 << 20
 """A longer line is none of chaoskit's."""
 _NOT_ENDED = 0.0
@@ -152,9 +153,17 @@ class Reader:
             try:
                 yield from self._said(json.loads(line))
             except KeyError as error:
-                self.problems.append(Problem(f"unreadable event: {error} is missing", str(self.path), number))
+                self._wrong(f"{error} is missing", number)
             except (ValueError, TypeError, OverflowError, RecursionError) as error:
-                self.problems.append(Problem(f"unreadable event: {error}", str(self.path), number))
+                self._wrong(str(error), number)
+
+    def _wrong(self, why: str, number: int) -> None:
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(f"unreadable event: {why}", str(self.path), number))
+        elif len(self.problems) == PROBLEMS_MAX:
+            self.problems.append(
+                Problem("unreadable events from here on, not all of them told", str(self.path), number)
+            )
 
     def _lines(self) -> Iterator[bytes]:
         with self.path.open("rb") as file:

@@ -18,7 +18,7 @@ from chaoskit.operations import Forms
 from chaoskit.rank import joining, region
 from chaoskit.recorded import Gathering
 
-SURELY_SMALL, HUGE = 4 << 20, 256 << 20
+SURELY_SMALL, HUGE = 1 << 20, 256 << 20
 """Bytes: a smaller file holds no history that is large in events; a larger one holds millions of them."""
 
 

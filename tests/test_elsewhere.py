@@ -6,6 +6,7 @@ that their clocks differ is the business of tests/judge/test_clocks.py.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit import codec
+from chaoskit.cli import main
 from chaoskit.judging import judge_again
 from chaoskit.model import Culprit, Outcome, Plan, Status
 from chaoskit.plan import make_plan
@@ -69,6 +71,12 @@ def test_a_rank_that_dies_is_named_from_the_files_of_all_machines(
     verdict = judge_again(machines[0], machines[2])
     assert (verdict.status, verdict.outcome) == (Status.PASS, Outcome.FAILED), verdict.reason
     assert verdict.culprits == (Culprit("rank", "1"),)
+    page, trace = tmp_path / "report.html", tmp_path / "trace.json"
+    dirs = [str(d) for d in dict.fromkeys(machines)]
+    assert main(["report", *dirs, f"--html={page}", f"--trace={trace}"]) == 0
+    shown = {e["pid"] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"}
+    assert len(shown) == RANKS, "the trace has the ranks of both machines"
+    assert all(f"rank {rank}" in page.read_text() for rank in range(RANKS))
 
 
 @pytest.mark.nightly

@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from real_runs import SCENARIOS, SEED, Finished, Heard, Run, last_attempts, load, signature
 
-from chaoskit import codec, engine, history
+from chaoskit import codec, engine, history, judging
 from chaoskit.errors import InvalidInput, LaunchFailed
 from chaoskit.evidence import findings
 from chaoskit.history import ArmEnded, Ended, Event, Injected, Malfunction, Sampled, Started
-from chaoskit.judge import contract
+from chaoskit.judge import condensing, contract
 from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.model import Culprit, Fault, Outcome, Result, Scenario, Status
 from chaoskit.plan import make_plan
@@ -118,6 +118,18 @@ def test_the_plan_is_there_before_the_launch_and_the_verdict_last(
 @pytest.mark.parametrize("arm", ARMS, ids="/".join)
 def test_judged_again_from_the_files_alone_it_is_the_same(arm: tuple[str, str], finished: Finished) -> None:
     assert engine.judge_again(finished.arms[arm]) == finished.verdict(*arm)
+
+
+@pytest.mark.parametrize("arm", ARMS, ids="/".join)
+def test_judged_as_a_large_history_it_is_the_same(
+    arm: tuple[str, str], finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for the last few operations of each rank, and what is unsettled."""
+    monkeypatch.setattr(judging, "SURELY_SMALL", 0)
+    monkeypatch.setattr(condensing, "LARGE", 0)
+    monkeypatch.setattr(condensing, "ROOM", condensing.Room(newest=48, unsettled=1000, around=8, block=2))
+    found = engine.judge_again(finished.arms[arm])
+    assert dataclasses.replace(found, notes=()) == dataclasses.replace(finished.verdict(*arm), notes=())
 
 
 def test_nobody_else_can_read_a_run(finished: Finished) -> None:

@@ -55,7 +55,7 @@ class Judge:
 class _Arm:
     run_dir: Path
     verdict: Verdict
-    folder: Path
+    folders: tuple[Path, ...]
     facts: PlanFacts | None = None
     problems: tuple[Problem, ...] = ()
 
@@ -69,7 +69,7 @@ class JudgedAgain:
 
     judged: Judged | None
     problems: list[Problem]
-    folders: tuple[Path, ...] = ()
+    folders: tuple[tuple[Path, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def judge_arms(paths: Sequence[Path], how: Judge) -> JudgedAgain:
         scenarios=tuple(_result(members, how) for members in scenarios),
         wall_s=sum(r.wall_s for r in records),
     )
-    return JudgedAgain(judged, problems, tuple(arm.folder for members in scenarios for arm in members))
+    return JudgedAgain(judged, problems, tuple(arm.folders for members in scenarios for arm in members))
 
 
 def _arm_dirs(path: Path, problems: list[Problem]) -> Iterator[Path]:
@@ -176,14 +176,14 @@ def _judged(folders: Sequence[Path], how: Judge) -> _Arm:
     run_dir = _run_of(folder) or _NO_RUN
     try:
         facts = how.read_plan((folder / PLAN).read_text(encoding="utf-8"))
-        return _Arm(run_dir, how.arm(folders), folder, facts)
+        return _Arm(run_dir, how.arm(folders), tuple(folders), facts)
     except InvalidInput as error:
         problems = tuple(
             Problem(p.message, str(folder / (p.file or PLAN)), p.line, p.hint) for p in error.problems
         )
     except Exception as error:  # noqa: BLE001 - files that no check foresaw must not hide the other arms
         problems = (Problem(f"cannot be judged: {type(error).__name__}: {error}", str(folder)),)
-    return _Arm(run_dir, _unjudged(folder, problems), folder, problems=problems)
+    return _Arm(run_dir, _unjudged(folder, problems), tuple(folders), problems=problems)
 
 
 def _unjudged(folder: Path, problems: tuple[Problem, ...]) -> Verdict:

@@ -85,16 +85,20 @@ def read(html: str | None, markdown: str | None, junit: str | None, github: bool
     return Outputs(page, summary, cases, github=github)
 
 
-def folders_of(judged: Judged) -> tuple[Path, ...]:
+Folders = tuple[Path, ...]
+"""Those of one arm: several where its ranks have written on several machines."""
+
+
+def folders_of(judged: Judged) -> tuple[Folders, ...]:
     """Return the folders of the verdicts of a run that has just been made."""
     from chaoskit import rundir
 
     ids = (ArmId(v.scenario, v.arm, v.backend, v.repeat, v.attempt) for v in judged.verdicts)
-    return tuple(rundir.arm_dir(judged.run_dir, one) for one in ids)
+    return tuple((rundir.arm_dir(judged.run_dir, one),) for one in ids)
 
 
 def write(
-    outputs: Outputs, judged: Judged, folders: Sequence[Path], stdout: IO[bytes] | None = None
+    outputs: Outputs, judged: Judged, folders: Sequence[Folders], stdout: IO[bytes] | None = None
 ) -> list[Path]:
     """Write every report asked for, and return the files. ``folders`` are those of the verdicts.
 
@@ -164,11 +168,11 @@ def _markdown(judged: Judged, stream: IO[bytes]) -> None:
     stream.write(markdown.render(judged).encode("utf-8", "backslashreplace"))
 
 
-def _html(judged: Judged, folders: Sequence[Path], stream: IO[bytes]) -> None:
+def _html(judged: Judged, folders: Sequence[Folders], stream: IO[bytes]) -> None:
     from chaoskit import arm_record
     from chaoskit.reports import html
 
-    arms = (arm_record.read(f, v) for f, v in zip(folders, judged.verdicts, strict=True))
+    arms = (arm_record.read(f[0], v, *f[1:]) for f, v in zip(folders, judged.verdicts, strict=True))
     text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
     try:
         html.write(judged, arms, text, versions_of(judged))
@@ -176,29 +180,33 @@ def _html(judged: Judged, folders: Sequence[Path], stream: IO[bytes]) -> None:
         text.detach()  # also writes what it holds back; the stream is not its own to close
 
 
-def _trace(judged: Judged, folders: Sequence[Path], stream: IO[bytes]) -> None:
+def _trace(judged: Judged, folders: Sequence[Folders], stream: IO[bytes]) -> None:
     from chaoskit.reports import trace
 
     about = {"run directory": str(judged.run_dir), "made by": "chaoskit", **versions_of(judged)}
     trace.write(_traced(judged, folders), stream, about)
 
 
-def _traced(judged: Judged, folders: Sequence[Path]) -> Iterator[TracedArm]:
+def _traced(judged: Judged, folders: Sequence[Folders]) -> Iterator[TracedArm]:
     from chaoskit import arm_record
     from chaoskit.reports.trace import TracedArm
 
     with_history = to_trace(judged, folders)
-    for folder, verdict in with_history:
-        record = arm_record.read(folder, verdict)
+    for (folder, *others), verdict in with_history:
+        record = arm_record.read(folder, verdict, *others)
         ranks = record.plan.ranks if record.plan is not None else ()
         name = _name(verdict) if len(with_history) > 1 else ""
         yield TracedArm(name, record.recorded, {rank.slot: rank.host for rank in ranks})
 
 
-def to_trace(judged: Judged, folders: Iterable[Path]) -> list[tuple[Path, Verdict]]:
-    """Return the arms that a trace can show: those with a history, with their folders."""
+def to_trace(judged: Judged, folders: Iterable[Folders]) -> list[tuple[Folders, Verdict]]:
+    """Return the arms that a trace can show: those of which something was recorded, with their folders."""
     pairs = zip(folders, judged.verdicts, strict=True)
-    return [(f, v) for f, v in pairs if v.status is not Status.SKIPPED and (f / "history.jsonl").is_file()]
+    return [(f, v) for f, v in pairs if v.status is not Status.SKIPPED and any(map(_has_history, f))]
+
+
+def _has_history(folder: Path) -> bool:
+    return (folder / "history.jsonl").is_file() or any(folder.glob("rank*/rank.region"))
 
 
 def _name(verdict: Verdict) -> str:

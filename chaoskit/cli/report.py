@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -12,7 +13,7 @@ import click
 
 from chaoskit.cli.judge import files_of_a_run
 from chaoskit.cli.judging_again import RECORD, Judge, judge_arms
-from chaoskit.cli.outputs import STDOUT, TRACED_MAX, Outputs, to_trace, write
+from chaoskit.cli.outputs import STDOUT, TRACED_MAX, Folders, Outputs, to_trace, write
 from chaoskit.cli.printing import complain
 from chaoskit.cli.reporting import emit, emit_annotations, emit_written, guarded, read_format
 from chaoskit.errors import ExitCode, InvalidInput, Problem
@@ -147,7 +148,7 @@ def _outputs(options: ReportOptions, paths: list[Path], problems: list[Problem])
     return outputs
 
 
-def _untraceable(outputs: Outputs, judged: Judged, folders: tuple[Path, ...]) -> list[Problem]:
+def _untraceable(outputs: Outputs, judged: Judged, folders: Sequence[Folders]) -> list[Problem]:
     if outputs.trace is None:
         return []
     arms = to_trace(judged, folders)
