@@ -29,7 +29,9 @@ __all__ = [
     "Recorded",
     "Rows",
     "append_events",
+    "batched",
     "gathered",
+    "ordered",
     "read",
     "read_events",
     "write",
@@ -66,7 +68,7 @@ class Recorded:
     def all_events(self) -> list[Event]:
         """Return everything as events, in order of time."""
         frequent = [e for slot in sorted(self.rows) for e in self.rows[slot].events(slot, self.forms)]
-        return _ordered(frequent, self.events)
+        return ordered(frequent, self.events)
 
 
 FREQUENT = (Entered, Stepped, Replicated)
@@ -155,12 +157,35 @@ _time: Callable[[Event], float] = attrgetter("t_s")
 _time_and_slot = attrgetter("t_s", "slot")
 
 
-def _ordered(frequent: list[Event], rare: Iterable[Event]) -> list[Event]:
+def ordered(frequent: list[Event], rare: Iterable[Event]) -> list[Event]:
     """Put events in order of time; at the same time by slot, and what is rare behind what is frequent."""
     frequent.sort(key=_time_and_slot)
     frequent += rare
     frequent.sort(key=_time)
     return frequent
+
+
+def batched(forms: Forms, told: Iterable[Event | Batch]) -> Iterator[Event | Batch]:
+    """Yield the same with operations that are told event by event put together, some of each slot at a time.
+
+    An end that comes too late for that stays an event.
+    """
+    waiting: dict[int, Rows] = {}
+    places: dict[tuple[int, int], int] = {}  # slot, seq -> row
+    for said in told:
+        if isinstance(said, Entered) and fit(said):
+            rows = waiting.setdefault(said.slot, Rows())
+            if len(rows) >= BATCH:
+                for seq in rows.seq:
+                    places.pop((said.slot, seq), None)
+                yield Batch(said.slot, rows)
+                rows = waiting[said.slot] = Rows()
+            places[said.slot, said.seq] = rows.enter(said, forms.number(Form.of(said)))
+        elif isinstance(said, Completed) and (at := places.pop((said.slot, said.seq), None)) is not None:
+            waiting[said.slot].end(at, said.t_s, COMPLETED)
+        else:
+            yield said
+    yield from (Batch(slot, rows) for slot, rows in waiting.items())
 
 
 # ---------------------------------------------------------------- reading
@@ -194,7 +219,7 @@ def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
             frequent += said.events
         else:
             rare.append(said)
-    return _ordered(frequent, rare), reader.problems
+    return ordered(frequent, rare), reader.problems
 
 
 # ---------------------------------------------------------------- writing

@@ -127,7 +127,7 @@ def test_judged_as_a_large_history_it_is_the_same(
     """With room for the last few operations of each rank, and what is unsettled."""
     monkeypatch.setattr(judging, "SURELY_SMALL", 0)
     monkeypatch.setattr(condensing, "LARGE", 0)
-    monkeypatch.setattr(condensing, "ROOM", condensing.Room(newest=48, unsettled=1000, around=8, block=2))
+    monkeypatch.setattr(condensing, "ROOM", condensing.Room(newest=8, unsettled=1000, around=8, block=2))
     found = engine.judge_again(finished.arms[arm])
     assert dataclasses.replace(found, notes=()) == dataclasses.replace(finished.verdict(*arm), notes=())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit import codec
-from chaoskit.history import Completed, Ended, Entered, Finished, Identity, Started
+from chaoskit import codec, history, judging
+from chaoskit.history import ArmEnded, Completed, Ended, Entered, Event, Finished, Identity, LeftOut, Started
+from chaoskit.judge import condensing
 from chaoskit.judging import judge_again
-from chaoskit.model import Outcome, Status
+from chaoskit.model import Culprit, Operation, Outcome, Status, Workload
 from chaoskit.plan import make_plan
 from chaoskit.rank import joining, region
 from chaoskit.rank.recorder import Recorder
@@ -121,3 +123,72 @@ def test_a_rank_that_died_before_it_could_write_is_no_damage(folder: Path) -> No
     os.close(joined)
     assert joining.read_files(folder).doubts == []
     assert "not recorded" not in judge_again(folder).reason
+
+
+# ---------------------------------------------------------------- a large history
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A healthy arm of 4 ranks with 3000 operations each, large for this test; the 5th of rank 2 differs."""
+    monkeypatch.setattr(judging, "SURELY_SMALL", 0)
+    monkeypatch.setattr(condensing, "LARGE", 1000)
+    monkeypatch.setattr(condensing, "ROOM", condensing.Room(newest=800, unsettled=400, around=20, block=16))
+    bare = load_profile("torch-defaults")
+    plan = make_plan(chosen(["long-step"])[0], "control", profile=bare, hardened_profile=bare, seed=3)
+    program = Workload("train", kind="module", target="train")
+    plan = dataclasses.replace(plan, workload=program, injections=(), expected_result=None)
+    made = tmp_path / "arm"
+    made.mkdir()
+    (made / "plan.json").write_text(codec.dump_plan(plan))
+    events: list[Event] = []
+    for slot in range(RANKS):
+        events.append(Started(1.0, slot, 100 + slot))
+        events.append(Identity(1.1, slot, slot, slot, RANKS, "host", 100 + slot, "x", "2", "127.0.0.1:1"))
+        for seq in range(1, 3001):
+            key = ("all_reduce", "default", seq, seq // 10, seq)
+            mark = 7 if (slot, seq) == (2, 5) else 1
+            events.append(
+                Entered(seq + slot / 8, slot, *key, mark, "train.py:3", "4", "f", tuple(range(RANKS)))
+            )
+            events.append(Completed(seq + 0.9, slot, *key))
+        events += [Finished(3002.0, slot), Ended(3003.0, slot, 0)]
+    history.write(made / "history.jsonl", [*events, ArmEnded(3004.0, -1)])
+    return made
+
+
+def test_what_differed_early_in_a_large_history_is_found(large: Path) -> None:
+    found = judging._read(large)
+    assert len(found.all(Entered)) < 1500
+    assert [e.count for e in found.all(LeftOut)] == [3000 - len(found.all(Entered)) // RANKS] * RANKS
+    verdict = judge_again(large)
+    assert verdict.outcome is Outcome.CORRUPTED
+    assert (verdict.culprits, verdict.at) == ((Culprit("rank", "2"),), Operation("all_reduce", "default", 5))
+
+
+def test_a_large_history_is_judged_as_when_it_is_small(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    condensed = judge_again(large)
+    monkeypatch.setattr(condensing, "LARGE", 1_000_000)
+    assert not judging._read(large).all(LeftOut)
+    assert judge_again(large) == condensed
+
+
+def test_a_large_history_of_an_earlier_version_is_judged_too(large: Path) -> None:
+    verdict = judge_again(large)
+    events = history.read(large / "history.jsonl")[0].events
+    (large / "history.jsonl").write_text("".join(history.to_line(e) + "\n" for e in events))
+    assert judge_again(large) == verdict
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a line is gone", "a line is corrupt"])
+def test_a_damaged_large_history_is_inconclusive(large: Path, damage: str) -> None:
+    lines = (large / "history.jsonl").read_text().splitlines()
+    columns = [number for number, line in enumerate(lines) if '"Operations"' in line]
+    if damage == "cut off":
+        lines = [*lines[: columns[20]], lines[columns[20]][:500]]
+    elif damage == "a line is gone":
+        del lines[columns[5]]
+    else:
+        lines[columns[5]] = lines[columns[5]].replace("]", "", 1)
+    (large / "history.jsonl").write_text("\n".join(lines))
+    assert judge_again(large).status is Status.INCONCLUSIVE

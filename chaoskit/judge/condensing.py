@@ -22,8 +22,8 @@ from itertools import chain
 from chaoskit.history import Completed, Entered, Event, LeftOut, Lost, Replicated, Stepped
 from chaoskit.history_file import BATCH, Batch
 from chaoskit.judge.settled import CHECKSUMS, STEPS, Place, Series, Tally
-from chaoskit.operations import OPEN, Form, Forms, Rows, fit
-from chaoskit.recorded import Recorded
+from chaoskit.operations import OPEN, Forms, Rows, fit
+from chaoskit.recorded import Recorded, batched, ordered
 
 _LEAVE, _KEEP, _LOSE = 0, 1, 2
 _GROUPS_AROUND = 4
@@ -77,12 +77,11 @@ def condensed(told: Told, room: Room = ROOM) -> list[Event]:
 
 def kept(tally: Tally, told: Told, room: Room = ROOM) -> list[Event]:
     """Return the same of what has been gone through once."""
-    keeping = _chosen(tally, room)
-    return sorted(_Sieve(tally, keeping).through(*told()), key=_t_s)
-
-
-def _t_s(event: Event) -> float:
-    return event.t_s
+    frequent: list[Event] = []
+    rare: list[Event] = []
+    for event in _Sieve(tally, _chosen(tally, room)).through(*told()):
+        (frequent if isinstance(event, (Entered, Completed)) else rare).append(event)
+    return ordered(frequent, rare)
 
 
 # ---------------------------------------------------------------- what is kept
@@ -199,14 +198,10 @@ class _Sieve:
 
     def through(self, forms: Forms, told: Iterable[Event | Batch]) -> Iterator[Event]:
         """Yield the events that are kept, and at the end what is not."""
-        for said in told:
+        for said in batched(forms, told):
             if isinstance(said, Batch):
                 yield from self._rows(said.slot, said.rows, forms)
                 yield from filter(self._is_kept, said.events)
-            elif isinstance(said, Entered) and fit(said):
-                rows = Rows()
-                rows.enter(said, forms.number(Form.of(said)))
-                yield from self._rows(said.slot, rows, forms)
             elif self._is_kept(said):
                 yield said
         yield from self._told()

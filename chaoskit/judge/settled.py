@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from chaoskit.history import (
     Completed,
-    Entered,
     Event,
     Held,
     Identity,
@@ -27,7 +26,8 @@ from chaoskit.history import (
 )
 from chaoskit.history_file import Batch
 from chaoskit.judge.job import P2P
-from chaoskit.operations import COMPLETED, Form, Forms, Rows, fit
+from chaoskit.operations import COMPLETED, Forms, Rows, fit
+from chaoskit.recorded import batched
 
 INF = float("inf")
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -127,14 +127,14 @@ class Tally:
 
     def see(self, forms: Forms, told: Iterable[Event | Batch]) -> None:
         """Look at everything that is told."""
-        for said in told:
+        for said in batched(forms, told):
             if isinstance(said, Batch):
                 if len(said.rows):
                     self._batch(said.slot, said.rows, forms)
                 for event in said.events:
-                    self._event(event, forms)
+                    self._event(event)
             else:
-                self._event(said, forms)
+                self._event(said)
         self._end()
 
     def series_of(self, form: int, forms: Forms) -> Series:
@@ -216,12 +216,8 @@ class Tally:
 
     # ------------------------------------------------------------ events
 
-    def _event(self, event: Event, forms: Forms) -> None:
+    def _event(self, event: Event) -> None:
         match event:
-            case Entered() if fit(event):
-                rows = Rows()
-                rows.enter(event, forms.number(Form.of(event)))
-                self._batch(event.slot, rows, forms)
             case Completed() if event.slot in self.slots:
                 self.slots[event.slot].open.pop(event.seq, None)
             case OpFailed():
