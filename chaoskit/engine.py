@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,16 @@ from chaoskit.launchers.forkserver import PRELOAD, PRELOAD_FOR_HOSTS, ServerPool
 from chaoskit.model import Outcome, Plan, Status, Verdict, Workload
 from chaoskit.plan import startup_env
 from chaoskit.redacting import Redactor
-from chaoskit.request import WATCH_STALL_S, ArmId, Observer, RunRequest, RunResult, Silent, WatchRequest
+from chaoskit.request import (
+    WATCH_STALL_S,
+    ArmId,
+    HearsOfWaits,
+    Observer,
+    RunRequest,
+    RunResult,
+    Silent,
+    WatchRequest,
+)
 from chaoskit.scenario.survey import Survey, survey_of
 from chaoskit.schedule import Began, Schedule, Task
 from chaoskit.supervisor import Supervisor
@@ -125,7 +134,8 @@ class _Run:
             ServerPool(self._preload(), keep_all=self.watched_by is not None) as pool,
             _signals(lambda: self._interrupt(schedule, pool, stop_w)),
         ):
-            arm = _ArmRunner(run_dir, pool, stop_r, self.redactor, self.request.native)
+            on_wait = self.observer.arm_waits if isinstance(self.observer, HearsOfWaits) else _unheard
+            arm = _ArmRunner(run_dir, pool, stop_r, self.redactor, self.request.native, on_wait)
             if self.watched_by is None:
                 self._survey(arm)
             todo = tuple(key for item in self.items for key in item.plans)
@@ -238,13 +248,21 @@ class _Run:
         os.write(stop_w, b"!")
 
 
+OnWait = Callable[[ArmId, str, float], None]
+
+
+def _unheard(arm: ArmId, said: str, since_s: float) -> None:
+    """Nobody wants to know who waits for whom."""
+
+
 class _ArmRunner:
     """Runs one arm in the calling thread: supervise, judge, write."""
 
     def __init__(
-        self, run_dir: Path, pool: ServerPool, stop_r: int, redactor: Redactor, native: bool = False
+        self, run_dir: Path, pool: ServerPool, stop_r: int, redactor: Redactor, native: bool, on_wait: OnWait
     ) -> None:
         self.run_dir = run_dir
+        self.on_wait = on_wait
         self.native = native
         self.redactor = redactor
         self.pool = pool
@@ -274,6 +292,7 @@ class _ArmRunner:
                 folder,
                 self.stop_r,
                 on_idle=on_idle,
+                on_wait=partial(self.on_wait, key),
                 environment=environment,
                 redactor=self.redactor,
                 native=self.native,

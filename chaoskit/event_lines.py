@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -116,7 +117,7 @@ def _hint(hint: object) -> _Hint:
         inner = _hint(get_args(hint)[0])
         return _Hint(frozenset({tuple}), functools.partial(_all_fit, inner))
     if hint is float:
-        return _Hint(frozenset({int, float}))
+        return _Hint(frozenset({int, float}), _is_in_range)
     assert isinstance(hint, type)
     return _Hint(frozenset({hint}))
 
@@ -126,6 +127,11 @@ def _all_fit(hint: _Hint, value: object) -> bool:
     if not hint.types.issuperset(map(type, value)):
         return False
     return hint.fits is None or all(map(hint.fits, value))
+
+
+def _is_in_range(value: object) -> bool:
+    """Is this number none that is beyond all floats?"""
+    return type(value) is float or abs(value) <= sys.float_info.max  # type: ignore[arg-type] # an int then
 
 
 def _finite(value: object) -> bool:

@@ -45,7 +45,8 @@ def judge_again(arm_dir: Path, *others: Path) -> Verdict:
 def _read(arm_dir: Path) -> History:
     found, problems = _events(arm_dir / "history.jsonl")
     if problems:
-        return _doubted(found, f"the history is damaged ({len(problems)} lines; first: {problems[0]})")
+        count = "1 line" if len(problems) == 1 else f"{len(problems)} lines; first"
+        return _doubted(found, f"the history is damaged ({count}: {problems[0]})")
     if not found.all(Malfunction) and not found.all(ArmEnded):
         return _doubted(found, "the history ends before the arm did: its last lines are missing")
     return found

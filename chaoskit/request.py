@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from chaoskit.model import Backend, Launcher, Profile, Scenario, ScenarioResult, Verdict, Workload
 
@@ -100,6 +100,16 @@ class Observer(Protocol):
     def arm_started(self, arm: ArmId, limit_s: float) -> None: ...
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None: ...
     def scenario_ended(self, result: ScenarioResult) -> None: ...
+
+
+@runtime_checkable
+class HearsOfWaits(Protocol):
+    """An observer that is also told, from the arm's own thread, of ranks that wait for one that is no hang.
+
+    ``said`` is who waits for whom since ``since_s`` (time.monotonic), "" once that is over.
+    """
+
+    def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None: ...
 
 
 class Silent:

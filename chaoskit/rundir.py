@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,9 @@ from chaoskit.launchers.forkserver import LEFT_OUT
 from chaoskit.redacting import SECRET_NAME, Redactor
 from chaoskit.request import ArmId
 from chaoskit.secret_shapes import HIDDEN
+
+_PLAN = "plan.json"
+_RANK_FOLDER = re.compile(r"rank\d+")
 
 
 def create(runs_dir: Path, seed: int) -> Path:
@@ -110,11 +114,25 @@ def version(package: str) -> str:
 
 
 def arm_dirs(path: Path) -> Iterator[Path]:
-    """Yield the arm folders at or below ``path`` in order (those with a plan.json)."""
-    if (path / "plan.json").is_file():
+    """Yield the arm folders at or below ``path`` in order: those with a plan.json, and those that lost it."""
+    if (path / _PLAN).is_file():
         yield path
         return
-    yield from sorted(p.parent for p in path.glob("**/plan.json"))
+    planned = [p.parent for p in path.glob(f"**/{_PLAN}")]
+    yield from sorted([*planned, *_without_plan(path, planned)])
+
+
+def _without_plan(path: Path, planned: list[Path]) -> list[Path]:
+    """Return the folders in which an arm has written and that have no plan, in no arm and above none."""
+    written = [p.parent for name in ("history.jsonl", "verdict.json") for p in path.glob(f"**/{name}")]
+    written += [p.parent for p in path.glob("**/rank*") if _RANK_FOLDER.fullmatch(p.name) and p.is_dir()]
+    above = {folder for arm in planned for folder in (arm, *arm.parents)}
+    arms, found = set(planned), []
+    for folder in sorted(set(written)):
+        if folder not in above and arms.isdisjoint(folder.parents):
+            arms.add(folder)
+            found.append(folder)
+    return found
 
 
 def command_line() -> str:

@@ -37,7 +37,7 @@ from chaoskit.history import (
     Sampled,
     Started,
 )
-from chaoskit.judge import condensing, first_difference, hang
+from chaoskit.judge import awaited, condensing, first_difference, hang
 from chaoskit.judge.job import Job
 from chaoskit.launchers import commands, temporary
 from chaoskit.launchers.forkserver import Server
@@ -66,7 +66,8 @@ class Supervisor:
     ``on_idle`` is called once, when the ranks use next to no CPU any more: another arm may start.
     ``environment`` is what a launcher of the user's is started with (all of it). ``redactor`` keeps secrets
     out of all that is written and returned; only the ranks and their launcher get them. ``native``: the
-    stacks of a rank that hangs are to have the frames of native code, too.
+    stacks of a rank that hangs are to have the frames of native code, too. ``on_wait`` is told in words whom
+    the ranks of a user's program wait for, and since when, where that is no hang; "" once it is over.
     """
 
     plan: Plan
@@ -75,6 +76,7 @@ class Supervisor:
     stop_fd: int
     isolate: bool = True
     on_idle: Callable[[], None] = lambda: None
+    on_wait: Callable[[str, float], None] = lambda said, since_s: None
     environment: tuple[tuple[str, str], ...] = ()
     redactor: Redactor = field(default_factory=Redactor)
     native: bool = False
@@ -86,6 +88,7 @@ class Supervisor:
     _told: float = 0.0  # when everything was told to end
     _ended: bool = False
     _broken: bool = False
+    _awaited: str = ""
     _file: TextIO = field(default_factory=io.StringIO)
 
     def run(self) -> History:
@@ -194,18 +197,27 @@ class Supervisor:
         if not self._pids and not clock.nobody_came:
             return  # the last rank has just ended by itself
         if clock.over_s and clock.may_go_on(now) and looks.all_moved(clock.over_s):
+            self._tell_wait(None)
             return
         seen = condensing.events_of(_recorded_by(channels, self.redactor).done())
         job = Job.of(History.of(self._events + seen))
         hung = hang.judge(job, clock.over_s).hung
         if not hung and clock.may_go_on(now):
             extra = clock.go_on(now)
+            if clock.over_s:
+                self._tell_wait(awaited.now(job, clock.over_s))
             if extra:
                 self._note(DeadlineReached(now, -1, final=False, extended_s=extra))
             return
         self._note(DeadlineReached(now, -1, final=True, over_s=clock.over_s))
         self._note(*self._evidence(channels, looks, seen))  # evidence first, the end second
         self._end(arm, clock)
+
+    def _tell_wait(self, found: awaited.Awaited | None) -> None:
+        said, since_s = ("", 0.0) if found is None else (self.redactor.text(found.said), found.since_s)
+        if said != self._awaited:
+            self._awaited = said
+            self.on_wait(said, since_s)
 
     def _evidence(self, channels: _Channels, looks: look.Looks, recorded: list[Event]) -> list[Sampled]:
         """Gather all that can be had of the live ranks into their folders; return how they are."""

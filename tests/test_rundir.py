@@ -136,6 +136,18 @@ def test_arms_are_found_at_and_below_a_path(tmp_path: Path) -> None:
     assert list(rundir.arm_dirs(tmp_path / "c")) == []
 
 
+def test_an_arm_that_lost_its_plan_is_still_one(tmp_path: Path) -> None:
+    for name in ("a/control/plan.json", "a/control/rank0/out/history.jsonl", "rank7/hardened/plan.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    for name in ("b/one/history.jsonl", "b/two/verdict.json", "b/three/rank0/stdout.log"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    found = [str(p.relative_to(tmp_path)) for p in rundir.arm_dirs(tmp_path)]
+    assert found == ["a/control", "b/one", "b/three", "b/two", "rank7/hardened"]
+    assert list(rundir.arm_dirs(tmp_path / "b" / "one")) == [tmp_path / "b" / "one"]
+
+
 def test_a_version_that_is_not_there_is_empty() -> None:
     assert rundir.version("pytest")
     assert rundir.version("no-such-package-at-all") == ""

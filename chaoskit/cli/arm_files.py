@@ -22,6 +22,7 @@ from chaoskit.request import ArmId
 LINES_MAX = 20
 """Lines of one rank that the report shows."""
 EXCERPTS_MAX = 2
+_UNKNOWN = "the program"
 _READ_BYTES = 16 * 1024
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,40}[mK]")
 """Colours and the clearing of a line: harmless, and unreadable when they are written as escapes."""
@@ -32,10 +33,10 @@ def watched(judged: Judged, program: str = "") -> Watched:
     verdict = next(iter(reversed(judged.verdicts)), None)
     folder = None if verdict is None else _arm_folder(judged.run_dir, verdict)
     if verdict is None or folder is None:
-        return Watched(program or "the program")
+        return Watched(program or _UNKNOWN)
     printed = any(True for _ in folder.glob("rank*/*.log"))  # not where another launcher has the output
     excerpts = tuple(_excerpts(folder, verdict))
-    return Watched(program or _program_of(folder), excerpts, folder if printed else None)
+    return Watched(program or program_of(folder) or _UNKNOWN, excerpts, folder if printed else None)
 
 
 def _arm_folder(run_dir: Path, verdict: Verdict) -> Path | None:
@@ -46,11 +47,12 @@ def _arm_folder(run_dir: Path, verdict: Verdict) -> Path | None:
     return None
 
 
-def _program_of(folder: Path) -> str:
+def program_of(folder: Path) -> str:
+    """Return the name of the program whose arm this is, as its plan says; '' where it cannot be read."""
     try:
         return codec.load_plan((folder / "plan.json").read_text(encoding="utf-8")).workload.name
     except (OSError, ValueError, InvalidInput):
-        return "the program"
+        return ""
 
 
 def _excerpts(folder: Path, verdict: Verdict) -> Iterator[Excerpt]:

@@ -55,6 +55,10 @@ def execute(runs: tuple[Path, Path], form: str, markdown: Path | None, stdout: I
     if wrong or len(sides) != 2:
         raise InvalidInput(wrong)
     found = compare(*sides)
+    if not found.held_in_a:
+        complain(
+            "nothing is held in A, so no exit code can tell that something is lost: it is 0 whatever differs"
+        )
     if markdown is not None:
         _write(markdown, compare_markdown.render(found))
     with guarded(stdout):

@@ -181,9 +181,15 @@ def _judged(folders: Sequence[Path], how: Judge) -> _Arm:
         problems = tuple(
             Problem(p.message, str(folder / (p.file or PLAN)), p.line, p.hint) for p in error.problems
         )
+    except FileNotFoundError as error:
+        problems = (Problem(_not_there(error), str(folder)),)
     except Exception as error:  # noqa: BLE001 - files that no check foresaw must not hide the other arms
         problems = (Problem(f"cannot be judged: {type(error).__name__}: {error}", str(folder)),)
     return _Arm(run_dir, _unjudged(folder, problems), tuple(folders), problems=problems)
+
+
+def _not_there(error: FileNotFoundError) -> str:
+    return f"there is no {Path(str(error.filename)).name}, without which it cannot be judged"
 
 
 def _unjudged(folder: Path, problems: tuple[Problem, ...]) -> Verdict:

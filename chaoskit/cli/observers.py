@@ -9,7 +9,7 @@ from typing import IO
 
 from chaoskit.model import Backend, Result, ScenarioResult, Verdict
 from chaoskit.reports.judged import Judged
-from chaoskit.request import ArmId, Observer, Silent
+from chaoskit.request import ArmId, HearsOfWaits, Observer, Silent
 
 
 class Known:
@@ -72,6 +72,11 @@ class Both:
     def scenario_ended(self, result: ScenarioResult) -> None:
         for observer in self._observers:
             observer.scenario_ended(result)
+
+    def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None:
+        for observer in self._observers:
+            if isinstance(observer, HearsOfWaits):
+                observer.arm_waits(arm, said, since_s)
 
 
 def progress(

@@ -5,6 +5,7 @@ One place for ``run``, ``watch`` and ``report``. The reports themselves are impo
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -153,13 +154,30 @@ def annotated(judged: Judged) -> str:
     """Return the lines that a GitHub job takes for annotations."""
     from chaoskit.reports import annotations
 
-    return annotations.render(judged.scenarios, Path.cwd())
+    return annotations.render(judged.scenarios, Path.cwd(), _names(judged))
+
+
+def named(judged: Judged, folders: Sequence[Folders], program: str = "") -> Judged:
+    """Return ``judged`` with the names of the programs that were watched; ``program``: one that is known."""
+    from chaoskit.cli.arm_files import program_of
+    from chaoskit.reports.judged import is_watch
+
+    where, programs = iter(folders), []
+    for result in judged.scenarios:
+        first = [next(where, ()) for _ in result.verdicts][:1]
+        found = next((name for paths in first for path in paths if (name := program_of(path))), "")
+        programs.append((program or found) if is_watch(result) else "")
+    return dataclasses.replace(judged, programs=tuple(programs))
+
+
+def _names(judged: Judged) -> list[str]:
+    return [judged.name_of(result) for result in judged.scenarios]
 
 
 def _junit(judged: Judged, stream: IO[bytes]) -> None:
     from chaoskit.reports import junit
 
-    stream.write(junit.render(judged.scenarios))
+    stream.write(junit.render(judged.scenarios, _names(judged)))
 
 
 def _markdown(judged: Judged, stream: IO[bytes]) -> None:

@@ -13,7 +13,7 @@ import click
 
 from chaoskit.cli.judge import files_of_a_run
 from chaoskit.cli.judging_again import RECORD, Judge, judge_arms
-from chaoskit.cli.outputs import STDOUT, TRACED_MAX, Folders, Outputs, to_trace, write
+from chaoskit.cli.outputs import STDOUT, TRACED_MAX, Folders, Outputs, named, to_trace, write
 from chaoskit.cli.printing import complain
 from chaoskit.cli.reporting import emit, emit_annotations, emit_written, guarded, read_format
 from chaoskit.errors import ExitCode, InvalidInput, Problem
@@ -109,13 +109,14 @@ def execute(options: ReportOptions, how: Judge, stdout: IO[str], stderr: IO[str]
         raise InvalidInput(wrong)
     for problem in again.problems:
         complain(str(problem))
+    judged = named(again.judged, again.folders)
     with guarded(stdout):
-        written = write(outputs, again.judged, again.folders, getattr(stdout, "buffer", None))
+        written = write(outputs, judged, again.folders, getattr(stdout, "buffer", None))
     asked = options.form is not None
     if asked or not (outputs.files or outputs.github):
-        emit(again.judged, form, stdout)
+        emit(judged, form, stdout)
     if outputs.github:
-        emit_annotations(again.judged, stdout)
+        emit_annotations(judged, stdout)
     taken = asked or outputs.github or any(path == STDOUT for _, path in outputs.files)
     emit_written(written, stderr if taken else stdout)
     return ExitCode.OK

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from chaoskit.cli.outputs import Outputs, annotated, folders_of, write
+from chaoskit.cli.outputs import Outputs, annotated, folders_of, named, write
 from chaoskit.cli.printing import abandon_output, plain
 from chaoskit.errors import ChaoskitError, Problem
 from chaoskit.reports.judged import Judged
@@ -53,8 +53,10 @@ def tell(
     both streams: where stdout has to be JSON they go to ``stderr``.
     """
     written: list[Path] = []
+    folders = folders_of(judged)
+    judged = named(judged, folders, program) if judged.is_watch else judged
     try:
-        written = write(outputs, judged, folders_of(judged))
+        written = write(outputs, judged, folders)
     finally:
         emit(judged, form, stdout, program)
         if outputs.github:

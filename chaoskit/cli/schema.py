@@ -74,7 +74,7 @@ def comparison_schema() -> Schema:
     from chaoskit.compare.comparison import Comparison
 
     described = _object(Comparison)
-    counts = ("broke", "lost_sight_of", "exit_code")
+    counts = ("broke", "lost_sight_of", "now_failing", "exit_code")
     summary = {name: {"type": "integer", "minimum": 0} for name in counts}
     described["properties"] |= {
         "schema_version": {"const": 1},

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from chaoskit.compare import latencies
-from chaoskit.compare.latencies import Latencies
+from chaoskit.compare.latencies import Condition, Latencies
 from chaoskit.compare.side import ArmKey, Settings, Side, counting, result_of
 from chaoskit.model import Kind, Outcome, Result, ScenarioResult, Status, Verdict
 
 RECORD: Final = "record"
 ENVIRONMENT: Final = "environment"
 PLAN: Final = "plan"
+NOT_COMPARABLE: Final = ("time scale", "ranks", "hosts", "launcher")
+"""Settings of an arm of which its latency depends by itself: with others it says nothing of the fault."""
+TOLD_BESIDE: Final = ("profile",)
+"""Settings that are often what is compared: a latency may be compared, and they are told with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,11 @@ class ArmChange:
     b: tuple[Said, ...]
     culprits_changed: bool
 
+    @property
+    def now_fails(self) -> bool:
+        """It passed each time, and now fails at least once."""
+        return {s.status for s in self.a} == {Status.PASS} and any(s.status is Status.FAIL for s in self.b)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -111,6 +120,8 @@ class Comparison:
     arms: tuple[ArmChange, ...]
     differences: tuple[Difference, ...]
     latencies: tuple[Latencies, ...]
+    held_in_a: int = 0
+    """Of how many scenarios a comparison can say that they are held no more."""
 
     @property
     def broke(self) -> tuple[ScenarioChange, ...]:
@@ -121,6 +132,12 @@ class Comparison:
     def lost_sight_of(self) -> tuple[ScenarioChange, ...]:
         """What was held and of which nobody can tell now."""
         return tuple(s for s in self.scenarios if s.is_lost_sight_of)
+
+    @property
+    def now_failing(self) -> tuple[ArmChange, ...]:
+        """Arms that passed and fail now, though their scenario is none of those that broke."""
+        told = {(s.name, s.backend) for s in self.broke}
+        return tuple(arm for arm in self.arms if arm.now_fails and (arm.scenario, arm.backend) not in told)
 
 
 def compare(a: Side, b: Side) -> Comparison:
@@ -140,7 +157,8 @@ def compare(a: Side, b: Side) -> Comparison:
         scenarios=changed,
         arms=arms,
         differences=(*_of_runs(a, b), *_of_plans(a, b)),
-        latencies=latencies.told([pair for both_sides in both for pair in _latencies(*both_sides)]),
+        latencies=latencies.told([p for pair in both for p in _latencies(*pair, (a.settings, b.settings))]),
+        held_in_a=sum(result_of(s) is Result.HELD for s in a.scenarios),
     )
 
 
@@ -196,15 +214,40 @@ def _kinds(said: tuple[Said, ...]) -> set[tuple[object, ...]]:
     return {(s.status, s.outcome, s.kind, s.culprits) for s in said}
 
 
-def _latencies(a: ScenarioResult, b: ScenarioResult) -> Iterator[Latencies]:
+def _latencies(
+    a: ScenarioResult,
+    b: ScenarioResult,
+    settings: tuple[Mapping[ArmKey, Settings], Mapping[ArmKey, Settings]],
+) -> Iterator[Latencies]:
     of_a, of_b = counting(a.verdicts), counting(b.verdicts)
     for arm in of_a:
         of_arm_a, of_arm_b = _known(of_a[arm]), _known(of_b.get(arm, ()))
-        if of_arm_a and of_arm_b:
-            yield Latencies(
-                a.name, a.backend, arm, statistics.median(of_arm_a), statistics.median(of_arm_b),
-                len(of_arm_a), len(of_arm_b), latencies.ratio(of_arm_a, of_arm_b),
-            )  # fmt: skip
+        if not of_arm_a or not of_arm_b:
+            continue
+        key = (a.name, a.backend, arm)
+        conditions = _conditions(*(side.get(key, ()) for side in settings))
+        apart = any(c.name in NOT_COMPARABLE for c in conditions)
+        yield Latencies(
+            *key, statistics.median(of_arm_a), statistics.median(of_arm_b), len(of_arm_a), len(of_arm_b),
+            None if apart else latencies.ratio(of_arm_a, of_arm_b),
+            "not_comparable" if apart else "too_few",
+            conditions,
+            _production_bound_s(of_a[arm]), _production_bound_s(of_b[arm]),
+        )  # fmt: skip
+
+
+def _conditions(a: Settings, b: Settings) -> tuple[Condition, ...]:
+    """Return what an arm was run under and differs; nothing where the plan of either is not known."""
+    if not a or not b:
+        return ()
+    named = (*NOT_COMPARABLE, *TOLD_BESIDE)
+    return tuple(
+        sorted((Condition(*c) for c in _apart(a, b) if c[0] in named), key=lambda c: named.index(c.name))
+    )
+
+
+def _production_bound_s(verdicts: tuple[Verdict, ...]) -> float | None:
+    return next((v.production_bound_s for v in verdicts if v.production_bound_s is not None), None)
 
 
 def _known(verdicts: tuple[Verdict, ...]) -> list[float]:

@@ -5,6 +5,7 @@ The files may be damaged, cut off or foreign: what cannot be read is a problem i
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from chaoskit import rundir
 from chaoskit.compare.side import ArmKey, Settings, Side, settings_of
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Plan, ScenarioResult, Verdict
-from chaoskit.request import ArmId
+from chaoskit.request import WATCH, ArmId
 
 _RECORD: Final = "run.json"
 _PLAN: Final = "plan.json"
@@ -27,9 +28,10 @@ def read(
     problems: list[Problem] = []
     record = _record(run_dir, problems)
     settings: dict[ArmKey, Settings] = {}
+    scenarios = tuple(_told_apart(run_dir, scenario, load_plan) for scenario in scenarios)
     for scenario in scenarios:
         for verdict in scenario.verdicts:
-            key = (verdict.scenario, verdict.backend, verdict.arm)
+            key = (scenario.name, verdict.backend, verdict.arm)
             if key not in settings and (plan := _plan(run_dir, verdict, load_plan)) is not None:
                 settings[key] = settings_of(plan)
     side = Side(
@@ -43,6 +45,15 @@ def read(
         has_record=bool(record),
     )
     return side, problems
+
+
+def _told_apart(run_dir: Path, scenario: ScenarioResult, load_plan: Callable[[str], Plan]) -> ScenarioResult:
+    """Return a program that was watched under a name of its own: two of them are not the same thing."""
+    watched = scenario.name == WATCH and all(v.arm == WATCH for v in scenario.verdicts)
+    if not watched or not scenario.verdicts:
+        return scenario
+    plan = _plan(run_dir, scenario.verdicts[0], load_plan)
+    return scenario if plan is None else dataclasses.replace(scenario, name=f"{WATCH} {plan.workload.name}")
 
 
 def _record(run_dir: Path, problems: list[Problem]) -> dict[str, object]:

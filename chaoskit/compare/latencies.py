@@ -24,7 +24,16 @@ _EXACT_MAX: Final = 2500
 _RESOLUTION_S: Final = 1e-4
 """Below this a latency is not known: a ratio of such would say nothing."""
 
-Said = Literal["slower", "faster", "no_difference", "too_few"]
+Said = Literal["slower", "faster", "no_difference", "too_few", "not_comparable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What the latencies of one arm were measured under, where it is another one in B."""
+
+    name: str
+    a: str | None
+    b: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,10 @@ class Latencies:
     ratio: Ratio | None = None
     """None with fewer than FEWEST repeats on either side."""
     said: Said = "too_few"
+    conditions: tuple[Condition, ...] = ()
+    """What differs beside; with *not_comparable* these are why."""
+    a_production_bound_s: float | None = None
+    b_production_bound_s: float | None = None
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio | None:

@@ -34,7 +34,7 @@ class Side:
 
 def result_of(scenario: ScenarioResult) -> Result:
     """Return its result; a program that was watched as it is counts as held where it ended well."""
-    if scenario.name == WATCH and all(v.arm == WATCH for v in scenario.verdicts):
+    if scenario.name.partition(" ")[0] == WATCH and all(v.arm == WATCH for v in scenario.verdicts):
         status = scenario.verdicts[-1].status if scenario.verdicts else Status.INCONCLUSIVE
         return {Status.PASS: Result.HELD, Status.FAIL: Result.NOT_HELD}.get(status, Result.INCONCLUSIVE)
     return scenario.result

@@ -41,6 +41,7 @@ ORDER: tuple[Callable[[Job], Blame | None], ...] = (
     divergence.harmful,  # an operation that was not the same on all ranks, and completed: with garbage
     first_end.weakly,  # the first that ended as victims may, too
     absent.find,  # alive and not where the others wait; or all wait for each other, in a circle
+    first_end.unprovoked,  # an error of a lost peer, though none was lost
     divergence.silent,  # everything completed, but not with the same thing
     replica.find,  # everything completed, but the ranks do not hold the same state
     wrong_result.find,

@@ -6,6 +6,7 @@ death that nobody ordered) is *inconclusive*, whatever else was seen.
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 
 from chaoskit.history import (
@@ -62,7 +63,9 @@ def judge(plan: Plan, history: History) -> Verdict:
         if found.outcome is None
         else breached(plan.hardened_contract, plan, history, job, found, blame, latency)
     )
-    status, reason = _status(found, blame, doubt, breaches)
+    undecided = doubt or _undecided(plan.contract, job, blame, breaches)
+    status, reason = _status(found, blame, undecided, breaches)
+    doubt = doubt or _undecided(plan.hardened_contract, job, blame, hardened)
     well = found.outcome is Outcome.COMPLETED
     slow = stragglers.find(history, job) if well else stragglers.Stragglers()
     compared = replicas.compare(job).note if well else ""
@@ -123,7 +126,11 @@ def _blame(plan: Plan, history: History, outcome: Outcome | None) -> Blame:
     same is answered, with what guards noticed."""
     if outcome is Outcome.COMPLETED:
         return noticed.blame(history) if plan.hardened_contract.culprits else Blame()
-    return Blame() if outcome in (None, Outcome.NOT_INJECTED) else blame_rules.find(history)
+    if outcome in (None, Outcome.NOT_INJECTED):
+        return Blame()
+    found = blame_rules.find(history)
+    # Somebody still moves: who the others wait for may be slow by right.
+    return dataclasses.replace(found, likely=True) if outcome is Outcome.OVERDUE else found
 
 
 def _guilty(view: RankView, blame: Blame) -> bool:
@@ -229,6 +236,19 @@ def _blamed(contract: Contract, blame: Blame) -> list[str]:
     if contract.kind is not None and blame.kind is not contract.kind:
         lines.append(f"kind expected {contract.kind}, found {blame.kind or 'none'}")
     return lines
+
+
+def _undecided(contract: Contract, job: Job, blame: Blame, breaches: tuple[str, ...]) -> str:
+    """Of two ranks that differ no third tells who is right: to name both of them breaks no promise, and keeps
+    none. Only where nothing else is broken."""
+    wanted = set(contract.culprits or ())
+    if len(job.ranks) != 2 or not blame.ambiguous or not wanted or not wanted <= set(blame.culprits):
+        return ""
+    if len(breaches) != 1 or list(breaches) != _blamed(contract, blame):
+        return ""
+    if contract.kind is not None and blame.kind is not contract.kind:
+        return ""
+    return f"two ranks differ and no third tells who is right ({breaches[0]})"
 
 
 def worth_another_try(plan: Plan, history: History, verdict: Verdict) -> bool:

@@ -82,7 +82,7 @@ def how_it_ended(view: RankView) -> str:
     if ended is None or view.alive_at_deadline:
         return ""
     code = ended.exit_code
-    how = f"exited with {code}"
+    how = f"exited with code {code},"
     if code < 0:
         known = -code in set(signal.Signals)
         how = f"ended by {signal.Signals(-code).name if known else f'signal {-code}'}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaoskit.history import Sampled
+from chaoskit.history import Entered, Sampled
 from chaoskit.judge import waits
 from chaoskit.judge.job import P2P, Job, RankView, names
 from chaoskit.judge.wording import bare, called
@@ -103,7 +103,7 @@ def judge(job: Job, over_s: float = 0.0) -> Stillness:
     live = [v for v in job.ranks if v.alive_at_deadline]
     moving = [v for v in live if moves(v, over_s)]
     if not moving:
-        return Stillness(True, _still_reason(live))
+        return Stillness(True, _still_reason(job, live))
     for view in live:
         needed = _needed(job, view)
         if needed and view not in moving and not any(n in moving for n in needed):
@@ -120,26 +120,35 @@ def judge(job: Job, over_s: float = 0.0) -> Stillness:
 def _needed(job: Job, view: RankView) -> list[RankView]:
     """Return the members that ``view`` waits for: those that have not entered its operation.
 
+    Where it has more than one under way it may be any of them that it sits in: then all of those count.
     Of a send or recv whose peer is not recorded it may be anybody.
     """
     op = waits.stuck_in(job, view)
     if op is None or view.waiting is None:
         return []
+    found = {v.slot: v for e in (op, *waits.open_ends(view)) for v in _missing(job, view, e)}
+    return list(found.values()) if _missing(job, view, op) else []
+
+
+def _missing(job: Job, view: RankView, op: Entered) -> list[RankView]:
     if op.op in P2P and op.peer < 0:
         return waits.members(job, view, op)
     return waits.missing(job, view, op)
 
 
-def _still_reason(live: list[RankView]) -> str:
-    waiting = [v for v in live if v.waiting is not None and v.stopped is None]
-    outside = [v for v in live if v.waiting is None and v.stopped is None]
-    stopped = [v for v in live if v.stopped is not None]
-    parts = []
-    if waiting:
-        ops = sorted({f"{v.waiting.op} #{v.waiting.nth}" for v in waiting if v.waiting is not None})
-        parts.append(f"{names([v.rank for v in waiting])} waiting in {', '.join(ops)}")
+def _still_reason(job: Job, live: list[RankView]) -> str:
+    waiting: dict[str, list[int]] = {}
+    outside, stopped = [], []
+    for view in live:
+        if view.stopped is not None:
+            stopped.append(view.rank)
+        elif (op := waits.seen_in(job, view) if view.waiting is None else view.waiting) is not None:
+            waiting.setdefault(bare(op), []).append(view.rank)
+        else:
+            outside.append(view.rank)
+    parts = [f"{names(ranks)} waiting in {op}" for op, ranks in waiting.items()]
     if stopped:
-        parts.append(f"{names([v.rank for v in stopped])} stopped")
+        parts.append(f"{names(stopped)} stopped")
     if outside:
-        parts.append(f"{names([v.rank for v in outside])} outside any collective, not moving")
+        parts.append(f"{names(outside)} outside any collective, not moving")
     return "alive at the deadline: " + "; ".join(parts)

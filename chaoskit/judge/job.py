@@ -94,11 +94,16 @@ class RankView:
 
     @property
     def waiting(self) -> Entered | None:
-        """The operation this rank sits in: entered, neither completed nor failed."""
-        last = self.last
-        if last is None or last.seq in self.completed or any(f.seq == last.seq for f in self.failed):
-            return None
-        return last
+        """The operation this rank sits in: entered, neither completed nor failed.
+
+        Of its main thread's, if that is in one: another thread may stand in a recv all the time.
+        """
+        main = next((e for e in reversed(self.entered) if e.thread == 0), None)
+        failed = {f.seq for f in self.failed}
+        for last in (main, self.last):
+            if last is not None and last.seq not in self.completed and last.seq not in failed:
+                return last
+        return None
 
     @property
     def ended_itself(self) -> bool:

@@ -14,7 +14,7 @@ from chaoskit.history import (
     Started,
     Stepped,
 )
-from chaoskit.judge import hang, program, replicas
+from chaoskit.judge import awaited, hang, program, replicas
 from chaoskit.judge.job import Job, RankView, names, settled
 from chaoskit.judge.rules import divergence
 from chaoskit.model import ALL_RANKS, Injection, Outcome, Plan
@@ -40,7 +40,7 @@ def find(plan: Plan, history: History) -> Found:
     for event in history.all(Malfunction):
         return Found(None, event.message, unjudgeable=event.message)
     if history.all(Interrupted):
-        return Found(None, "interrupted", unjudgeable="interrupted before the arm ended")
+        return Found(None, "interrupted", unjudgeable=_interrupted(history))
     history = settled(history)
     job = Job.of(history)
     if why := program.unlike_the_plan(plan, history, job):
@@ -61,6 +61,14 @@ def find(plan: Plan, history: History) -> Found:
     if why := program.independent(plan, job):
         return Found(None, why, unjudgeable=why)
     return _ended(plan, job, history)
+
+
+def _interrupted(history: History) -> str:
+    why, found = "interrupted before the arm ended", awaited.at_interrupt(history)
+    if found is None:
+        return why
+    waited_s = max(e.t_s for e in history.all(Interrupted)) - found.since_s
+    return f"{why}: {found.said}, for {waited_s:.0f} s"
 
 
 def _damage(plan: Plan, history: History, job: Job) -> str:
@@ -167,7 +175,9 @@ def _at_deadline(plan: Plan, job: Job, history: History) -> Found:
         return Found(None, why, unjudgeable=why)
     stillness = hang.judge(job, still_over_s(plan, history, final))
     if not stillness.hung:
-        return Found(Outcome.OVERDUE, stillness.reason, unjudgeable=f"overdue: {stillness.reason}")
+        found = awaited.now(job, still_over_s(plan, history, final))
+        reason = stillness.reason if found is None else f"{stillness.reason}: {found.said}"
+        return Found(Outcome.OVERDUE, reason, unjudgeable=f"overdue: {reason}")
     if all(v.work_done for v in live):
         return Found(
             Outcome.HUNG, f"{names([v.rank for v in live])} hung in teardown after the work was done"

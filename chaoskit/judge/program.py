@@ -20,6 +20,7 @@ from chaoskit.history import (
     Started,
 )
 from chaoskit.judge.job import P2P, Job, RankView, names
+from chaoskit.judge.wording import named
 from chaoskit.model import Plan
 
 SAID_CHARS = 300
@@ -125,7 +126,7 @@ def stopped_apart(job: Job) -> str:
         if len(set(last.values())) > 1:
             each = ((r, f"{e[0]} #{e[1]}" if e else "none") for r, e in sorted(last.items()))
             told = ", ".join(f"rank {r}: {what}" for r, what in each)
-            return f"the last collectives of group {group} differ ({told})"
+            return f"the last collectives of group {named(group, members)} differ ({told})"
     return ""
 
 

@@ -73,9 +73,39 @@ def stuck_in(job: Job, view: RankView) -> Entered | None:
     posted = _posted(view)
     if last is None and not (posted and view.stack and view.stack[0].startswith(_WAITING)):
         return None
-    if last is not None and last.op == "coalesced":
+    if last is None:
+        return next((e for e in posted if missing(job, view, e)), posted[-1])
+    if last.op == "coalesced":
         last = _batched(view, last)
-    return next((e for e in posted if missing(job, view, e)), last or posted[-1])
+    return next((e for e in _sat_in(last, posted) if missing(job, view, e)), last)
+
+
+def _sat_in(last: Entered, posted: list[Entered]) -> list[Entered]:
+    """What a rank whose main thread entered ``last`` may sit in, the likeliest first.
+
+    A recv that was posted before, for a message that comes some time, is not waited for; nor is what another
+    thread sits in. Reductions that are under way at once are waited for in order.
+    """
+    mine = [e for e in posted if e.thread == last.thread]
+    if last.op in P2P:
+        return [last, *mine]
+    return [*(e for e in mine if e.op not in P2P), last, *mine]
+
+
+def open_ends(view: RankView) -> list[Entered]:
+    """Return all operations of this rank that may not be over."""
+    return _posted(view)
+
+
+def seen_in(job: Job, view: RankView) -> Entered | None:
+    """Return the operation this rank sits in, for words only: by its stack alone, which names no operation,
+    the first open one that somebody is missing in."""
+    if (op := stuck_in(job, view)) is not None:
+        return op
+    posted = _posted(view)
+    if not posted or not view.stack or not view.stack[0].startswith(("Watched.wait (", *_WAITING)):
+        return None
+    return next((e for e in posted if missing(job, view, e)), posted[-1])
 
 
 def _posted(view: RankView) -> list[Entered]:

@@ -29,9 +29,19 @@ def called(event: Entered | Operation) -> str:
     if event.op == "init":
         return "init"
     if event.op in P2P:
-        group = "" if event.group == "default" else f" of group {event.group}"
+        group = "" if event.group == "default" else f" of group {group_name(event)}"
         return f"{bare(event)}{_side(event)}{group}"
-    return f"{bare(event)} of group {event.group}"
+    return f"{bare(event)} of group {group_name(event)}"
+
+
+def group_name(event: Entered | Operation) -> str:
+    """Return the group's name; its members where torch has only numbered it and they are recorded."""
+    return named(event.group, event.members if isinstance(event, Entered) else ())
+
+
+def named(group: str, members: Sequence[int]) -> str:
+    """Return the same of a group and its members."""
+    return f"{{{', '.join(map(str, members))}}}" if group.isdigit() and members else group
 
 
 def _side(event: Entered | Operation) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from chaoskit.reports.wording import LONGEST_NAME, facts_of, plural, safe, words
 MOST = 10
 """Annotations of one level that GitHub shows of a step."""
 _LEVEL = {Result.NOT_HELD: "error", Result.INCONCLUSIVE: "warning"}
-_SAID = ("culprit", "reason", "evidence", "suffered from it", "rerun")
+_SAID = ("culprit", "reason", "evidence", "operation", "where", "suffered from it", "rerun")
 _LONGEST_FACT = 400
 _LONGEST_MESSAGE = 3_000
 _LINE = re.compile(r"(?P<file>.+):(?P<line>[1-9][0-9]{0,8})")
@@ -35,12 +35,16 @@ class _Note:
     line: int = 0
 
 
-def render(results: Iterable[ScenarioResult], here: Path) -> str:
-    """Return the lines, each an annotation. Files are named as seen from ``here``, the checkout."""
+def render(results: Iterable[ScenarioResult], here: Path, names: Sequence[str] = ()) -> str:
+    """Return the lines, each an annotation. Files are named as seen from ``here``, the checkout.
+
+    ``names``: of each result, where it is not its own (a watched program).
+    """
     results = list(results)
+    named = list(zip(results, [*names, *(r.name for r in results[len(names) :])], strict=True))
     lines: list[str] = []
     for result, level in _LEVEL.items():
-        notes = [n for r in results if r.result is result for n in _notes(r, here)]
+        notes = [n for r, name in named if r.result is result for n in _notes(r, here, name)]
         lines += _written(level, notes, words(result))
     skipped = [r for r in results if r.result is Result.SKIPPED]
     if skipped:
@@ -59,15 +63,15 @@ def _written(level: str, notes: list[_Note], what: str) -> Iterator[str]:
         yield _line(level, _Note(f"chaoskit: {left} more {what}", said))
 
 
-def _notes(result: ScenarioResult, here: Path) -> Iterator[_Note]:
+def _notes(result: ScenarioResult, here: Path, called: str) -> Iterator[_Note]:
     """Yield a note for each arm that is not as it should be; one for the scenario, where none is."""
     said = result_in_words(result)
     groups = [g for arm in by_arm(result.verdicts) for g in arm.groups if g.first.status is not Status.PASS]
     for verdict in (same.first for same in groups):
-        name = verdict.arm if is_watch(result) else f"{result.name}/{verdict.arm}"
+        name = called if is_watch(result) else f"{called}/{verdict.arm}"
         yield _Note(f"{name}: {said}", _message(verdict), *_place(verdict, here))
     if not groups:
-        yield _Note(f"{result.name}: {said}", safe(result.reason or said, longest=_LONGEST_FACT))
+        yield _Note(f"{called}: {said}", safe(result.reason or said, longest=_LONGEST_FACT))
 
 
 def _message(verdict: Verdict) -> str:

@@ -19,6 +19,7 @@ def render(found: Comparison) -> str:
         "summary": {
             "broke": len(found.broke),
             "lost_sight_of": len(found.lost_sight_of),
+            "now_failing": len(found.now_failing),
             "exit_code": int(exit_code(found)),
         },
     }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from chaoskit.compare.comparison import Comparison
-from chaoskit.reports.compare_sections import conclusion, heading, sections, unchanged
+from chaoskit.reports.compare_sections import Standing, conclusion, heading, sections, standing, unchanged
 from chaoskit.reports.wording import safe
 
 CHARACTERS_MAX = 60_000
 """A comment on GitHub may have 65,536."""
+_MARK: Final[dict[Standing, str]] = {"broke": "❌", "failing": "⚠️", "unclear": "❔", "kept": "✅"}
 
 
 def render(found: Comparison) -> str:
     """Return the comparison, of at most :data:`CHARACTERS_MAX` characters."""
-    mark = "❌" if found.broke else "❔" if found.lost_sight_of else "✅"
-    lines = [f"## {mark} {conclusion(found)}", ""]
+    lines = [f"## {_MARK[standing(found)]} {conclusion(found)}", ""]
     lines += [f"- {code(heading(which, side))}" for which, side in (("A", found.a), ("B", found.b))]
     lines += ["", unchanged(found) + "."]
     room = CHARACTERS_MAX - sum(len(line) + 1 for line in lines) - 200

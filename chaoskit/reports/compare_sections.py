@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from chaoskit.compare.comparison import (
     ENVIRONMENT,
@@ -18,7 +19,7 @@ from chaoskit.compare.comparison import (
     Said,
     ScenarioChange,
 )
-from chaoskit.compare.latencies import FEWEST, Latencies
+from chaoskit.compare.latencies import FEWEST, Condition, Latencies
 from chaoskit.model import Result
 from chaoskit.reports.wording import plural, seconds, words
 
@@ -26,6 +27,7 @@ ARMS_NAMED = 3
 PAIRS_SHOWN = 12
 """Arms whose latencies are shown side by side though nothing can be said of them."""
 _LONGEST_VALUE = 160
+Standing = Literal["broke", "failing", "unclear", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,33 @@ def unchanged(found: Comparison) -> str:
     return f"{plural(found.same, 'scenario')} the same" + (f" ({results})" if results else "")
 
 
+def standing(found: Comparison) -> Standing:
+    """Return what the headline is to look like: only *kept* says that nothing is the worse."""
+    if found.broke:
+        return "broke"
+    if found.now_failing:
+        return "failing"
+    return "unclear" if found.lost_sight_of or not found.held_in_a else "kept"
+
+
 def conclusion(found: Comparison) -> str:
     """Return what the comparison comes to."""
-    broke, unseen = len(found.broke), len(found.lost_sight_of)
-    told = f"; of {plural(unseen, 'scenario')} that held nobody can tell now" if unseen else ""
-    if not broke:
-        return f"nothing that was held is not held now{told}"
-    was, now = ("was", "is") if broke == 1 else ("were", "are")
-    return f"{plural(broke, 'scenario')} {was} held and {now} not held now{told}"
+    broke, unseen, failing = len(found.broke), len(found.lost_sight_of), len(found.now_failing)
+    parts = []
+    if broke:
+        was, now = ("was", "is") if broke == 1 else ("were", "are")
+        parts.append(f"{plural(broke, 'scenario')} {was} held and {now} not held now")
+    elif not found.held_in_a:
+        parts.append("nothing was held in A, so nothing can be lost")
+    elif unseen < found.held_in_a:
+        parts.append("nothing that was held is not held now")
+    if unseen:
+        parts.append(f"of {plural(unseen, 'scenario')} that held nobody can tell now")
+    if failing:
+        more = "more " if broke else ""
+        now = "fails" if failing == 1 else "fail"
+        parts.append(f"{plural(failing, f'{more}arm')} passed before and {now} now")
+    return "; ".join(parts)
 
 
 def sections(found: Comparison) -> Iterator[Section]:
@@ -183,9 +204,11 @@ def _latencies(pairs: tuple[Latencies, ...]) -> Iterator[Section]:
     apart = [p for p in pairs if p.said in ("slower", "faster")]
     alike = [p for p in pairs if p.said == "no_difference"]
     few = [p for p in pairs if p.said == "too_few"]
+    others = [p for p in pairs if p.said == "not_comparable"]
     lines = [_latency_line(p) for p in sorted(apart, key=lambda p: -(p.ratio.factor if p.ratio else 0))]
     lines += _all_or_count(alike, "no difference measurable")
     lines += _all_or_count(few, f"no statement, as that takes {FEWEST} repeats on each side")
+    lines += _all_or_count(others, "not comparable, as time scale, ranks, hosts or launcher differ")
     yield Section("latencies", tuple(lines))
 
 
@@ -198,12 +221,24 @@ def _all_or_count(pairs: list[Latencies], what: str) -> Iterable[str]:
 def _latency_line(pair: Latencies) -> str:
     arm = f"{_named(pair.scenario, pair.backend)} {pair.arm}"
     sides = f"{seconds(pair.a_s)} → {seconds(pair.b_s)}"
+    if pair.said == "not_comparable":
+        return f"{arm}: {sides}, not comparable: {_conditions(pair.conditions)}{_production_bounds(pair)}"
     if pair.ratio is None:
         fewest = min(pair.a_count, pair.b_count)
         return f"{arm}: {sides}, no statement ({plural(fewest, 'repeat')}, {FEWEST} needed on each side)"
+    beside = f" (with {_conditions(pair.conditions)}{_production_bounds(pair)})" if pair.conditions else ""
     r = pair.ratio
     if pair.said == "no_difference":
-        return f"{arm}: {sides}, no difference measurable [{r.low:.2g}, {r.high:.2g}]"
+        return f"{arm}: {sides}, no difference measurable [{r.low:.2g}, {r.high:.2g}]{beside}"
     if pair.said == "slower":
-        return f"{arm}: {sides}, slower by {r.factor:.2g}× [{r.low:.2g}, {r.high:.2g}]"
-    return f"{arm}: {sides}, faster by {1 / r.factor:.2g}× [{1 / r.high:.2g}, {1 / r.low:.2g}]"
+        return f"{arm}: {sides}, slower by {r.factor:.2g}× [{r.low:.2g}, {r.high:.2g}]{beside}"
+    return f"{arm}: {sides}, faster by {1 / r.factor:.2g}× [{1 / r.high:.2g}, {1 / r.low:.2g}]{beside}"
+
+
+def _conditions(conditions: tuple[Condition, ...]) -> str:
+    return ", ".join(f"{c.name} {_value(c.a)} → {_value(c.b)}" for c in conditions)
+
+
+def _production_bounds(pair: Latencies) -> str:
+    a, b = pair.a_production_bound_s, pair.b_production_bound_s
+    return "" if a is None and b is None else f"; allowed in production {seconds(a)} → {seconds(b)}"

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.console import Console
 from rich.text import Text
 
 from chaoskit.compare.comparison import Comparison
 from chaoskit.model import Result
-from chaoskit.reports.compare_sections import Section, conclusion, heading, sections, unchanged
+from chaoskit.reports.compare_sections import (
+    Section,
+    Standing,
+    conclusion,
+    heading,
+    sections,
+    standing,
+    unchanged,
+)
 from chaoskit.reports.console import STYLE, Pen, print_wrapped
 
 LINES_MAX = 20
 """Lines of one section; all of them are in the Markdown and in the JSON."""
+_SHOWN_AS: Final[dict[Standing, Result]] = {
+    "broke": Result.NOT_HELD,
+    "failing": Result.INCONCLUSIVE,
+    "unclear": Result.INCONCLUSIVE,
+    "kept": Result.HELD,
+}
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
@@ -22,9 +38,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     print_wrapped(console, Text(pen.text(unchanged(found))), 0, 4)
     for section in sections(found):
         _print_section(section, console, pen)
-    unclear = Result.INCONCLUSIVE if found.lost_sight_of else Result.HELD
-    style = STYLE[Result.NOT_HELD if found.broke else unclear]
-    print_wrapped(console, Text(pen.text(conclusion(found)), style), 0, 4)
+    print_wrapped(console, Text(pen.text(conclusion(found)), STYLE[_SHOWN_AS[standing(found)]]), 0, 4)
 
 
 def _print_section(section: Section, console: Console, pen: Pen) -> None:

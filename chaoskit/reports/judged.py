@@ -23,6 +23,8 @@ class Judged:
     scenarios: tuple[ScenarioResult, ...]
     wall_s: float
     interrupted: bool = False
+    programs: tuple[str, ...] = ()
+    """Of each scenario, what was watched; '' where it is a scenario, or the name is not known."""
 
     @classmethod
     def of(cls, run: RunResult) -> Judged:
@@ -37,6 +39,14 @@ class Judged:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         return tuple(v for s in self.scenarios for v in s.verdicts)
+
+    def name_of(self, result: ScenarioResult) -> str:
+        """Return the name to show: of a watched program its own, where that is known."""
+        if is_watch(result):
+            for one, program in zip(self.scenarios, self.programs, strict=False):
+                if one is result:
+                    return program or result.name
+        return result.name
 
 
 def is_watch(result: ScenarioResult) -> bool:

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.console import STYLE, Pen
-from chaoskit.reports.progress_lines import arm_name
+from chaoskit.reports.progress_lines import arm_name, waiting_line
 from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, words
 from chaoskit.request import ArmId
 
@@ -93,6 +93,13 @@ class LiveTable:
             self._running.pop(arm, None)
             self._done += 1
             self._last.append((arm, verdict))
+
+    def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None:
+        """Print above the table what has to be known to go on or to stop. From the arm's thread."""
+        if said:
+            line = waiting_line(arm, said, self._clock() - since_s, self._pen)
+            with suppress(OSError, ValueError):
+                self._console.print(line)
 
     def scenario_ended(self, result: ScenarioResult) -> None:
         with self._lock:

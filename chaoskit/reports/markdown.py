@@ -47,14 +47,19 @@ def render(judged: Judged) -> str:
     """Return the summary, of at most :data:`CHARACTERS_MAX` characters."""
     results = sorted(judged.scenarios, key=lambda r: _ORDER.index(r.result))
     parts = [_heading(judged)]
-    rows = [row for result in results for row in _rows(result)]
+    rows = [row for result in results for row in _rows(result, judged.name_of(result))]
     shown = _that_fit(rows, _FOR_TABLE)
     if shown:
         head = "| scenario | result | arm | outcome | latency of bound | culprit |\n|---|---|---|---|---|---|"
         parts.append("\n".join([head, *shown]))
     if len(shown) < len(rows):
         parts.append(f"{plural(len(rows) - len(shown), 'more row')} left out.")
-    details = [d for result in results if result.result in _EXPLAINED for d in _details(result)]
+    details = [
+        d
+        for result in results
+        if result.result in _EXPLAINED
+        for d in _details(result, judged.name_of(result))
+    ]
     room = CHARACTERS_MAX - _FOR_ENDING - sum(len(p) + 2 for p in parts)
     kept = _that_fit(details, room)
     parts += kept
@@ -84,8 +89,8 @@ def _heading(judged: Judged) -> str:
     return f"### chaoskit: {said}\n\n{total}.{cut}"
 
 
-def _rows(result: ScenarioResult) -> Iterator[str]:
-    name = "" if is_watch(result) else f"{result.name} [{result.backend}]"
+def _rows(result: ScenarioResult, called: str) -> Iterator[str]:
+    name = f"{called} [{result.backend}]"
     said = f"{_MARK[result.result]} {result_in_words(result)}"
     groups = [group for arm in by_arm(result.verdicts) for group in arm.groups]
     for same in groups:
@@ -107,14 +112,14 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _details(result: ScenarioResult) -> Iterator[str]:
+def _details(result: ScenarioResult, called: str) -> Iterator[str]:
     """Yield a block for each arm that is not as it should be; the scenario's reason, where none is."""
     groups = [g for arm in by_arm(result.verdicts) for g in arm.groups if g.first.status is not Status.PASS]
     for same in groups:
         arm = same.first.arm
-        yield _folded(arm if is_watch(result) else f"{result.name} / {arm}", _facts(same.first))
+        yield _folded(called if is_watch(result) else f"{called} / {arm}", _facts(same.first))
     if not groups:
-        yield _folded(result.name, f"reason: {safe(result.reason, longest=_LONGEST_FACT)}")
+        yield _folded(called, f"reason: {safe(result.reason, longest=_LONGEST_FACT)}")
 
 
 def _facts(verdict: Verdict) -> str:

@@ -22,6 +22,9 @@ from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
 from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, seconds, words
 from chaoskit.request import WATCH, ArmId, Silent
 
+REASON_MAX = 120
+"""Characters of a reason on a line."""
+
 
 class _Lines:
     """Prints lines, from any thread, until the reader goes away."""
@@ -78,14 +81,24 @@ class ProgressLines:
         count = str(max(self._total, self._done))
         name = arm_name(arm, self._pen)
         facts = ", ".join(p for p in (outcome_of(verdict), latency_of(verdict), culprits_of(verdict)) if p)
-        reason = f": {verdict.reason}" if verdict.reason and verdict.status is not Status.PASS else ""
+        reason = self._reason(verdict) if verdict.status is not Status.PASS else ""
         number = f"[{self._done:>{len(count)}}/{count}] "
         status = (f"{words(verdict.status):<12}", STYLE[verdict.status])
-        self._print(Text.assemble(number, status, " ", name, "  ", self._pen.text(facts + reason)))
+        self._print(Text.assemble(number, status, " ", name, "  ", self._pen.text(facts), reason))
+
+    def _reason(self, verdict: Verdict) -> str:
+        """Its begin: the summary has the whole, once for all repeats."""
+        said = self._pen.text(verdict.reason)
+        short = said if len(said) <= REASON_MAX else said[: REASON_MAX - 1].rstrip() + self._pen.more
+        return f": {short}" if short else ""
 
     def scenario_ended(self, result: ScenarioResult) -> None:
         outcome = (words(result.result), STYLE[result.result])
         self._print(Text.assemble(self._pen.name(result.name), " ", outcome))
+
+    def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None:
+        if said:
+            self._print(waiting_line(arm, said, self._clock() - since_s, self._pen))
 
     def _still_running(self, passed_s: float) -> None:
         """A sign of life, from the heartbeat's thread."""
@@ -111,6 +124,7 @@ class StartLine(Silent):
         self._lines = _Lines(console)
         self._pen = Pen(console)
         self._what = what
+        self._waits: tuple[ArmId, str, float] | None = None
         self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
@@ -127,6 +141,25 @@ class StartLine(Silent):
     def _still_running(self, passed_s: float) -> None:
         line = f"still watching {self._pen.name(self._what)} after {seconds(passed_s)}"
         self._lines.print(Text(line, style="dim"))
+        if (wait := self._waits) is not None:
+            self._tell(*wait)
+
+    def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None:
+        """Told at once, and again with each sign of life while it lasts."""
+        self._waits = (arm, said, since_s) if said else None
+        if self._waits is not None:
+            self._heartbeat.said()
+            self._tell(*self._waits)
+
+    def _tell(self, arm: ArmId, said: str, since_s: float) -> None:
+        self._lines.print(waiting_line(arm, said, time.monotonic() - since_s, self._pen))
+
+
+def waiting_line(arm: ArmId, said: str, waited_s: float, pen: Pen) -> Text:
+    """Return who waits for whom, how long, and what can be done: chaoskit cannot tell whether that ends."""
+    what = "if that never ends, press Ctrl-C for a report; --timeout bounds it"
+    line = f"{arm_name(arm, pen)}: {pen.text(said)}, for {seconds(waited_s)} now: {what}"
+    return Text(line, style="yellow")
 
 
 def arm_name(arm: ArmId, pen: Pen) -> str:

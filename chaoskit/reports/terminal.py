@@ -40,6 +40,8 @@ NARROW = 72
 _INDENT = 4
 _DETAIL_INDENT = 8
 _WIDEST_COLUMN = 24
+_DAMAGE_LINES = 4
+"""Of what keeps an arm from being judged, at least: it is all there is to say of it."""
 _ROOMS = (
     Room(evidence=3, lines=2, remarks=True),
     Room(evidence=2, lines=2, remarks=True),
@@ -164,7 +166,8 @@ class _Summary:
         if not passed and not common:
             reason = reason_of(verdict) if with_cause else verdict.reason
             said = self._pen.text(reason or "no reason was given")
-            yield from self._fact(words(verdict.status), said, _DETAIL_INDENT)
+            lines = _DAMAGE_LINES if verdict.status is Status.INCONCLUSIVE else 0
+            yield from self._fact(words(verdict.status), said, _DETAIL_INDENT, lines)
         if with_cause:
             yield from blamed(verdict, self._room, self._console, self._pen, _DETAIL_INDENT)
         if verdict.rerun and (not passed or same is explained):
@@ -195,8 +198,9 @@ class _Summary:
         yield from unbroken("run directory", pen.text(str(judged.run_dir)), 0)
         yield from unbroken("report", pen.text(closer_look(str(judged.run_dir))), 0)
 
-    def _fact(self, key: str, value: str, indent: int) -> list[Line]:
-        return cut(fact(self._console, key, value, indent), self._room.lines, self._console, self._pen)
+    def _fact(self, key: str, value: str, indent: int, least: int = 0) -> list[Line]:
+        lines = self._room.lines and max(self._room.lines, least)
+        return cut(fact(self._console, key, value, indent), lines, self._console, self._pen)
 
 
 def _common_reason(result: ScenarioResult) -> str:

@@ -14,8 +14,8 @@ from chaoskit import codec
 from chaoskit.cli import main
 from chaoskit.cli.judge import files_of_a_run
 from chaoskit.cli.schema import comparison_schema
-from chaoskit.compare.comparison import Comparison, ScenarioChange, compare
-from chaoskit.compare.latencies import Latencies, Ratio
+from chaoskit.compare.comparison import ArmChange, Comparison, Said, ScenarioChange, compare
+from chaoskit.compare.latencies import Condition, Latencies, Ratio
 from chaoskit.compare.side import Side
 from chaoskit.model import Outcome, Plan, Result, ScenarioResult, Status, Verdict
 from chaoskit.plan import make_plan
@@ -67,7 +67,7 @@ def test_what_differs_is_told(two: tuple[Path, Path], capsys: Printed) -> None:
     assert "torch: 2.1 → 2.2" in told
     assert "seed: 1 → 2" in told
     assert "python" not in told
-    assert "nothing that was held is not held now" in told
+    assert "nothing was held in A, so nothing can be lost" in told
 
 
 def test_a_run_compared_with_itself_takes_less_than_a_screen(two: tuple[Path, Path], capsys: Printed) -> None:
@@ -83,7 +83,7 @@ def test_the_json_is_as_its_schema_says(two: tuple[Path, Path], capsys: Printed)
     schema = comparison_schema()
     assert set(document) == set(schema["required"]) == set(schema["properties"])
     assert document["schema_version"] == 1
-    assert document["summary"] == {"broke": 0, "lost_sight_of": 0, "exit_code": 0}
+    assert document["summary"] == {"broke": 0, "lost_sight_of": 0, "now_failing": 0, "exit_code": 0}
     assert {"of": "record", "name": "torch", "a": "2.1", "b": "2.2"}.items() <= document["differences"][
         0
     ].items()
@@ -93,9 +93,9 @@ def test_the_json_is_as_its_schema_says(two: tuple[Path, Path], capsys: Printed)
 
 
 def test_markdown_is_written_beside(two: tuple[Path, Path], tmp_path: Path, capsys: Printed) -> None:
-    target = tmp_path / "new" / "c.md"
+    target = tmp_path / "c.md"
     assert main(["compare", *map(str, two), "--markdown", str(target)]) == 0
-    assert target.read_text().startswith("## ✅ nothing that was held is not held now")
+    assert target.read_text().startswith("## ❔ nothing was held in A, so nothing can be lost")
     assert f"written: {target}" in capsys.readouterr().out
     assert main(["compare", *map(str, two), "--markdown", str(tmp_path)]) == 64
 
@@ -135,7 +135,7 @@ def test_a_damaged_run_is_told_without_a_traceback(
     assert main(["compare", *map(str, two)]) == 0
     said = capsys.readouterr()
     assert "Traceback" not in said.out + said.err
-    assert "nothing that was held is not held now" in said.out
+    assert "nothing was held in A" in said.out
 
 
 def test_what_was_held_and_is_not_gives_1(
@@ -155,7 +155,8 @@ def test_what_was_held_and_is_not_gives_1(
     assert "rank-killed-mid-all-reduce: held → not held (told)" in told
     assert "dtypes-differ: held → not in B" in told
     assert main(["compare", str(two[0]), str(unclear), "--format", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)["summary"] == {"broke": 1, "lost_sight_of": 1, "exit_code": 1}
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert summary == {"broke": 1, "lost_sight_of": 1, "now_failing": 0, "exit_code": 1}
     assert main(["compare", str(unclear), str(two[0])]) == 0
 
 
@@ -200,7 +201,7 @@ def test_what_was_held_stands_first() -> None:
         "held in A, not held in B (1)", "held in A, and nobody can tell in B (1)",
         "held in B, and not in A (1)", "only in B (1)",
     ]  # fmt: skip
-    told = compare_sections.conclusion(found)
+    told = compare_sections.conclusion(dataclasses.replace(found, held_in_a=2))
     assert told == "1 scenario was held and is not held now; of 1 scenario that held nobody can tell now"
 
 
@@ -218,6 +219,55 @@ def test_latencies_in_words(ratio: Ratio | None, said: str, words: str) -> None:
     found = dataclasses.replace(apart(), latencies=(pair,))
     (section,) = compare_sections.sections(found)
     assert section.lines == (f"s hardened: 100 ms → 140 ms, {words}",)
+
+
+def test_latencies_of_another_time_scale_are_numbers_only() -> None:
+    conditions = (Condition("time scale", "0.025", "0.01"), Condition("ranks", "4", "2"))
+    pair = Latencies(
+        "s", "gloo", "hardened", 0.1, 3.0, 6, 6, None, "not_comparable", conditions, 122.0, 302.0
+    )
+    (section,) = compare_sections.sections(dataclasses.replace(apart(), latencies=(pair,)))
+    assert section.lines == (
+        "s hardened: 100 ms → 3 s, not comparable: time scale 0.025 → 0.01, ranks 4 → 2;"
+        " allowed in production 122 s → 302 s",
+    )
+
+
+NOTHING = "nothing was held in A, so nothing can be lost"
+KEPT = "nothing that was held is not held now"
+FAILS_NOW = ArmChange(
+    "x", "gloo", "hardened", (Said(Status.PASS, None, None, ()),), (Said(Status.FAIL, None, None, ()),), False
+)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "held_in_a", "arms", "mark", "told"),
+    [
+        ((), 0, (FAILS_NOW,), "⚠️", f"{NOTHING}; 1 arm passed before and fails now"),
+        ((), 0, (), "❔", NOTHING),
+        ((), 1, (FAILS_NOW,) * 2, "⚠️", f"{KEPT}; 2 arms passed before and fail now"),
+        (((Result.HELD, None),), 1, (), "❔", "of 1 scenario that held nobody can tell now"),
+        ((), 1, (), "✅", KEPT),
+        (
+            ((Result.HELD, Result.NOT_HELD),), 1, (FAILS_NOW,), "❌",
+            "1 scenario was held and is not held now; 1 more arm passed before and fails now",
+        ),
+    ],
+)  # fmt: skip
+def test_only_what_is_kept_is_green(
+    pairs: tuple[tuple[Result | None, Result | None], ...],
+    held_in_a: int,
+    arms: tuple[ArmChange, ...],
+    mark: str,
+    told: str,
+) -> None:
+    found = dataclasses.replace(apart(*pairs), held_in_a=held_in_a, arms=arms)
+    assert compare_markdown.render(found).splitlines()[0] == f"## {mark} {told}"
+
+
+def test_a_gate_without_anything_held_says_so(two: tuple[Path, Path], capsys: Printed) -> None:
+    assert main(["compare", *map(str, two), "--format", "json"]) == 0
+    assert "nothing is held in A, so no exit code" in capsys.readouterr().err
 
 
 def test_many_arms_without_a_statement_are_one_line() -> None:

@@ -226,6 +226,18 @@ def test_a_damaged_arm_is_named_and_inconclusive(
     assert damaged["reason"].startswith("its files cannot be read: ")
 
 
+def test_an_arm_without_its_plan_is_inconclusive(
+    run_dir: Path, stream: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_dir / "a" / "hardened-r10"
+    (folder / "plan.json").unlink()
+    out = stream()
+    assert execute([run_dir], "json", HOW, out) is ExitCode.INCONCLUSIVE
+    assert f"{folder}: there is no plan.json" in capsys.readouterr().err
+    (lost,) = [v for v in json.loads(out.getvalue())["verdicts"] if v["status"] == "inconclusive"]
+    assert (lost["scenario"], lost["arm"], lost["repeat"]) == ("a", "hardened", 10)
+
+
 @pytest.mark.parametrize(
     "record", ["", "[]", "[" * 100_000, '{"seed": "x", "wall_s": NaN, "versions": 3}', None]
 )

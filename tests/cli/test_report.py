@@ -281,7 +281,7 @@ def empty(arm: Path) -> Path:
 @pytest.mark.parametrize(
     ("damage", "code", "part"),
     [
-        (remove_plan, 64, "holds no arm of a run (no plan.json)"),
+        (remove_plan, 64, "there is no plan.json"),
         (no_plan_but_another_arm, 0, "cannot be judged"),
         (binary_history, 0, ""),
         (empty, 64, "holds no arm of a run (no plan.json)"),

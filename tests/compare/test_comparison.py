@@ -97,6 +97,34 @@ def test_latencies_of_repeats_are_compared() -> None:
     assert (pair.said, pair.b_s) == ("too_few", 0.1)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("time scale", "not_comparable"), ("ranks", "not_comparable"), ("hosts", "not_comparable"),
+     ("launcher", "not_comparable"), ("profile", "slower"), ("faults", "slower")],
+)  # fmt: skip
+def test_latencies_measured_under_other_conditions_are_not_compared(name: str, said: str) -> None:
+    key = ("s", "gloo", "hardened")
+    a = scenario(verdicts=verdicts(0.1, 0.11, 0.12, 0.1, 0.11, 0.12))
+    b = scenario(verdicts=verdicts(0.3, 0.31, 0.32, 0.3, 0.31, 0.32, production_bound_s=9.0))
+    of_a, of_b = ({key: (("x", "1"), (name, value))} for value in ("4", "2"))
+    (pair,) = compare(side(a, settings=of_a), side(b, settings=of_b)).latencies
+    assert pair.said == said
+    assert (pair.ratio is None) == (said == "not_comparable")
+    assert [(c.name, c.a, c.b) for c in pair.conditions] == ([] if name == "faults" else [(name, "4", "2")])
+    assert (pair.a_production_bound_s, pair.b_production_bound_s) == (None, 9.0)
+
+
+@pytest.mark.parametrize("before", [Result.INCONCLUSIVE, Result.HELD])
+def test_an_arm_that_passed_and_fails_is_counted_though_its_scenario_was_never_held(before: Result) -> None:
+    failed = dataclasses.replace(PASSED, status=Status.FAIL)
+    a, b = scenario(result=before), scenario(result=Result.NOT_HELD, verdicts=[failed])
+    found = compare(side(a), side(b))
+    assert (len(found.now_failing), len(found.broke), found.held_in_a) == (
+        (0, 1, 1) if before is Result.HELD else (1, 0, 0)
+    )
+    assert compare(side(b), side(a)).now_failing == ()
+
+
 def test_a_setting_that_all_arms_have_is_one_difference() -> None:
     keys = [("a", "gloo", "control"), ("a", "gloo", "hardened"), ("b", "gloo", "hardened")]
     of_a = dict.fromkeys(keys, (("ranks", "4"), ("profile", "x")))

@@ -144,5 +144,19 @@ def test_a_receiver_whose_peer_may_be_the_one_that_computes_does_not_hang() -> N
     assert not judged(story)
 
 
+def test_who_waits_for_a_rank_that_computes_does_not_hang_over_a_recv_that_stands_open() -> None:
+    """Ranks 0 and 1 have posted a recv from each other for messages that come some time; rank 2 computes."""
+    story = Story(size=3)
+    story.everyone("init")
+    story.enter(0, "recv", peer=1)
+    story.enter(1, "recv", peer=0)
+    for slot in (0, 1):
+        story.enter(slot, "all_reduce")
+    looks(story, 0, 1)
+    story.now -= 5 * LOOK_S
+    looks(story, 2, cpu=tuple(30.0 * look for look in range(5)))
+    assert not judged(story)
+
+
 def test_no_looks_at_all_is_not_hung() -> None:
     assert not judged(started())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pytest
 from histories import Story
 
 from chaoskit.history import DeadlineReached, Lost
@@ -90,9 +91,46 @@ def test_a_send_that_was_skipped_by_a_rank_that_finished() -> None:
     story.finish(0, 1)
     story.timed_out(2)
     found = blame.find(story.history)
-    assert (found.culprits, found.kind) == (rank(1), Kind.NEVER_ENTERED)
+    assert (found.culprits, found.kind) == (rank(1, 2), Kind.NEVER_ENTERED)
+    assert found.ambiguous, "rank 2 may as well have made a recv too many"
     assert found.reason.startswith("rank 1 skipped send #2 to rank 2; rank 2 failed in recv #2 from rank 1")
     assert found.where == "train.py:14"  # of its sends
+
+
+def standing(story: Story, thread: int = 0) -> None:
+    """Receives for messages that come some time: nobody waits for them."""
+    for slot, of in ((0, 1), (1, 0), (3, 0)):
+        story.enter(slot, "recv", peer=of, group="control", thread=thread)
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+@pytest.mark.parametrize("listening_first", [True, False])
+def test_a_recv_that_stands_open_is_not_what_a_rank_waits_in(thread: int, listening_first: bool) -> None:
+    story = Story()
+    story.everyone("init", "all_reduce")
+    if listening_first:
+        standing(story, thread)
+    for slot in (0, 1, 3):
+        story.enter(slot, "all_reduce")
+    if not listening_first and thread:
+        standing(story, thread)
+    found = hung(story)
+    assert (found.culprits, found.kind) == (rank(2), Kind.NEVER_ENTERED)
+    assert found.at == Operation("all_reduce", "default", 2)
+
+
+def test_an_error_that_speaks_of_a_connection_and_comes_first_is_its_own() -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in range(4):
+        story.enter(slot, "barrier")
+    story.fail(1, "Pair is not connected")
+    story.raised(1, "peer_lost", message="Pair is not connected")
+    for slot in (0, 2, 3):
+        story.victim(slot)
+    story.end(1, 1)
+    found = blame.find(story.history)
+    assert (found.culprits, found.kind, found.sureness) == (rank(1), Kind.EXCEPTION, Sureness.LIKELY)
 
 
 def test_who_waits_for_a_frozen_rank_is_followed_through_the_ring() -> None:

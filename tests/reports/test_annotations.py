@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.model import Result, ScenarioResult, Status, Verdict
+from chaoskit.model import Operation, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports import annotations
 from chaoskit.request import WATCH
 from chaoskit.verdict import Sureness
@@ -49,6 +49,7 @@ def test_what_is_not_held_is_an_error_at_the_line_of_the_user(
         "cause (likely): rank 1 was killed",
         "evidence: a",
         "evidence: b",
+        f"where: {tmp_path}/src/train.py:31",
         "suffered from it: ranks 0, 2, 3",
         "rerun: chaoskit run rank-killed --arm hardened --seed 7",
     ]
@@ -128,3 +129,14 @@ def test_a_watched_program_fails(
     bad = verdict(scenario=WATCH, arm=WATCH, status=Status.FAIL)
     said = annotations.render([result(bad, result=Result.NOT_HELD)], tmp_path)
     assert said.startswith("::error file=train.py,line=31,title=watch%3A fail::culprit: rank 1 killed%0A")
+    said = annotations.render([result(bad, result=Result.NOT_HELD)], tmp_path, ["loop.py"])
+    assert ",title=loop.py%3A fail::" in said
+
+
+def test_the_line_and_the_operation_are_said_of_a_file_elsewhere_too(
+    tmp_path: Path, verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    bad = verdict(status=Status.FAIL, where="/elsewhere/a.py:3", at=Operation("all_reduce", "default", 8))
+    said = annotations.render([result(bad, result=Result.NOT_HELD)], tmp_path)
+    assert "%0Aoperation: all_reduce #8%0Awhere: /elsewhere/a.py:3%0A" in said
+    assert "file=" not in said

@@ -26,6 +26,7 @@ from chaoskit.model import Contract, Culprit, Outcome, Profile, Status, Verdict
 from chaoskit.reports import html
 from chaoskit.reports.html import page as page_module
 from chaoskit.reports.html.level import PAGE_BYTES
+from chaoskit.request import WATCH
 
 PASSED = dataclasses.replace(html_arms.VERDICT, status=Status.PASS, cause="", scenario="fine")
 
@@ -186,10 +187,43 @@ def test_arms_without_a_record_are_shown_by_their_verdict() -> None:
     assert "the files of this arm are not there" in said
 
 
-def test_passed_arms_are_folded_failed_ones_are_open() -> None:
-    text = page(html_arms.arm(), html_arms.arm(PASSED))
-    first, second = re.findall(r'<section class="arm \w+"[^>]*>\s*<details( open)?>', text)
-    assert (first, second) == (" open", "")
+@pytest.mark.parametrize(("arms", "passed_is"), [(8, " open"), (9, "")])
+def test_few_arms_are_open_of_many_those_that_passed_are_folded(arms: int, passed_is: str) -> None:
+    text = page(html_arms.arm(), *[html_arms.arm(PASSED)] * (arms - 1))
+    first, *others = re.findall(r'<section class="arm \w+"[^>]*>\s*<details( open)?>', text)
+    assert (first, {*others}) == (" open", {passed_is})
+
+
+def test_a_watched_program_has_its_name_and_fails() -> None:
+    bad = dataclasses.replace(html_arms.VERDICT, scenario=WATCH, arm=WATCH)
+    stream = io.StringIO()
+    judged = dataclasses.replace(html_arms.judged(bad), programs=("loop.py",))
+    html.write(judged, iter([html_arms.arm(bad)]), stream, {})
+    assert "<title>chaoskit: loop.py</title>" in stream.getvalue()
+    said = words(stream.getvalue())
+    assert "✗ 1 fail" in said
+    assert "loop.py / watched" in said
+    assert "not held" not in said
+
+
+def test_frames_of_chaoskit_are_folded_and_a_box_with_victims_is_not_red() -> None:
+    frames = (
+        "fire (/x/chaoskit/faults/stop.py:3)",
+        "around (/x/chaoskit/rank/tap.py:9)",
+        "main (/a/train.py:3)",
+    )
+    found = [RankFindings(n, "S", (ThreadStack("MainThread", 1, True, frames),), "py-spy") for n in (0, 1)]
+    arm = dataclasses.replace(html_arms.arm(), findings=tuple(found))
+    said = words(page(arm))
+    assert "2 frames of chaoskit" in said
+    assert "ranks 0, 1 (culprit: rank 1; victims: rank 0)" in said
+    assert 'class="stack culprit"' not in page(arm)
+
+
+def test_on_paper_a_timeline_is_drawn_for_the_paper() -> None:
+    style = Parts(page(html_arms.arm())).styles[0]
+    assert ".tl-area canvas { width: 100% !important; }" in style
+    assert ":root.paper .tl-ends { display: block; }" in style
 
 
 def test_arms_are_read_one_at_a_time() -> None:

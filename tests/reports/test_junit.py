@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.errors import ExitCode
-from chaoskit.model import Operation, Outcome, Result, ScenarioResult, Status, Verdict, link
+from chaoskit.model import Operation, Outcome, RankEnd, Result, ScenarioResult, Status, Verdict, link
 from chaoskit.reports import junit
 from chaoskit.reports.exit_code import exit_code
 from chaoskit.verdict import Sureness
@@ -162,3 +163,19 @@ def test_who_did_it_and_how_that_is_known(
         "where: train.py:31",
         "suffered from it: ranks 0, 2, 3",
     ]
+
+
+def test_a_watched_program_has_its_name_and_what_hangs_its_time(
+    verdict: Callable[..., Verdict], result: Callable[..., ScenarioResult]
+) -> None:
+    hung = verdict(
+        scenario="watch", arm="watch", status=Status.FAIL, outcome=Outcome.HUNG, latency_s=None, bound_s=None
+    )
+    hung = dataclasses.replace(hung, ranks=(RankEnd(0, None, 8.5), RankEnd(1, None, 9.25)))
+    (case,) = ET.fromstring(junit.render([result(hung, result=Result.NOT_HELD)], ["loop.py"])).iter(
+        "testcase"
+    )
+    assert (case.get("classname"), case.get("name"), case.get("time")) == ("loop.py", "loop.py", "9.250")
+    bound = dataclasses.replace(hung, bound_s=5.0)
+    (case,) = ET.fromstring(junit.render([result(bound, result=Result.NOT_HELD)])).iter("testcase")
+    assert case.get("time") == "5.000"

@@ -5,6 +5,7 @@ A real parser with tables decides what is a link, an HTML tag, a heading.
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 from collections.abc import Callable, Iterator
@@ -156,5 +157,7 @@ def test_a_watched_program_has_no_scenario(
     bad = verdict(scenario=WATCH, arm=WATCH, status=Status.FAIL, outcome=Outcome.HUNG, latency_s=None)
     said = markdown.render(judged(result(bad, result=Result.NOT_HELD)))
     assert said.startswith("### chaoskit: 1 fail\n")
-    assert "|  | ❌ fail | `watch` | hung (fail) |" in said
-    assert "<summary><code>watch</code></summary>" in said
+    of = judged(result(bad, result=Result.NOT_HELD))
+    said = markdown.render(dataclasses.replace(of, programs=("loop.py",)))
+    assert "| `loop.py [gloo]` | ❌ fail | `watch` | hung (fail) |" in said
+    assert "<summary><code>loop.py</code></summary>" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from rich.console import Console
 
 from chaoskit.model import Outcome, Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.console import ReportConsole
-from chaoskit.reports.progress_lines import ProgressLines
-from chaoskit.request import ArmId
+from chaoskit.reports.progress_lines import ProgressLines, StartLine
+from chaoskit.request import ArmId, HearsOfWaits
 
 ARM = ArmId("rank-killed", "hardened", "gloo", 1, 1)
 
@@ -38,6 +39,15 @@ def test_one_line_each(
         "hung, bound 2 s, rank 1 killed: rank 0\\nwaits\n"
         "rank-killed not held\n"
     )
+
+
+def test_a_long_reason_is_cut(
+    console: Callable[..., Console], printed: Callable[[Console], str], verdict: Callable[..., Verdict]
+) -> None:
+    target = console(400)
+    with ProgressLines(target) as lines:
+        lines.arm_ended(ARM, verdict(status=Status.FAIL, reason="x" * 300))
+    assert printed(target).endswith(": " + "x" * 119 + "…\n")
 
 
 @settings(deadline=None)
@@ -74,3 +84,25 @@ def test_a_reader_that_goes_away_ends_the_lines_not_the_run(verdict: Callable[..
     for _ in range(3):
         lines.arm_ended(ARM, verdict())
     assert stream.written == 1
+
+
+def test_a_watch_tells_at_once_who_is_waited_for_and_again_while_it_lasts(
+    console: Callable[..., Console], printed: Callable[[Console], str]
+) -> None:
+    target = console(40)
+    line = StartLine(target, "train.py")
+    assert isinstance(line, HearsOfWaits)
+    said = "ranks 0, 2 wait in all_reduce #3 for rank 1, which computes at train.py:12\x1b"
+    line.arm_waits(ArmId("watch", "watch", "gloo", 1, 1), said, time.monotonic() - 70.0)
+    shown = printed(target)
+    assert shown.startswith(
+        "watch: ranks 0, 2 wait in all_reduce #3 for rank 1, which computes at train.py:12"
+    )
+    assert "for 70 s now: if that never ends, press Ctrl-C for a report; --timeout bounds it" in shown
+    assert "\x1b" not in shown
+    line._still_running(120.0)
+    assert printed(target).count("wait in all_reduce #3") == 2
+    line.arm_waits(ArmId("watch", "watch", "gloo", 1, 1), "", 0.0)
+    line._still_running(180.0)
+    assert printed(target).count("wait in all_reduce #3") == 2
+    assert printed(target).count("still watching train.py") == 2

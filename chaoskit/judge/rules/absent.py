@@ -10,9 +10,9 @@ from __future__ import annotations
 from chaoskit.history import Entered
 from chaoskit.judge import habits, reach
 from chaoskit.judge.job import P2P, Job, RankView, names
-from chaoskit.judge.rules import circle
-from chaoskit.judge.waits import Waits, halves, has_come, missing, number, reached, stuck_in
-from chaoskit.judge.wording import bare, called, count, fate, operation, span
+from chaoskit.judge.rules import circle, first_end
+from chaoskit.judge.waits import Waits, halves, has_come, missing, number, open_ends, reached, stuck_in
+from chaoskit.judge.wording import bare, called, count, fate, line, operation, span
 from chaoskit.model import Blame, Culprit, Kind, Operation
 
 
@@ -124,8 +124,11 @@ def _missing(job: Job, slots: list[int], waiters: list[int], op: Entered, severa
     late = all(has_come(v, op) for v in views)
     skipped = not late and all(v.finished is not None for v in views)
     verb = "came too late to" if late else "skipped" if skipped else "never entered"
+    what = called(op)
+    if skipped and _is_one_of_many(job.view(op.slot), op):
+        verb, what = "skipped one of its" if len(views) == 1 else "skipped one of their", _up_to(op)
     others = fate(there, op, len(job.ranks)) or "the others waited in it"
-    reason = f"{who} {verb} {called(op)}; {others}{_last_seen(views[0], skipped)}"
+    reason = f"{who} {verb} {what}; {others}{_last_seen(views[0], skipped)}"
     return Blame(
         _culprits(views),
         Kind.LATE if late else Kind.NEVER_ENTERED,
@@ -142,10 +145,22 @@ def _missing(job: Job, slots: list[int], waiters: list[int], op: Entered, severa
     )
 
 
+def _is_one_of_many(view: RankView, op: Entered) -> bool:
+    """Was the operation right before ``op`` in its group just like it? Counts then do not tell which of them
+    another rank left out."""
+    before = [e for e in view.entered if e.group == op.group and e.op not in P2P and e.seq < op.seq]
+    alike = before and (before[-1].op, before[-1].site, before[-1].fingerprint)
+    return alike == (op.op, op.site, op.fingerprint)
+
+
+def _up_to(op: Entered) -> str:
+    return called(op).replace(f"{op.op} #", f"{op.op}s up to #", 1)
+
+
 def _last_seen(view: RankView, skipped: bool) -> str:
     last = view.last
     if skipped:
-        return "; it finished without"
+        return "; it finished without" + (" and ended with exit 0" if view.exit_code == 0 else "")
     return f"; last seen in {bare(last)}" if last is not None else ""
 
 
@@ -205,6 +220,9 @@ def _unanswered(job: Job, slots: list[int], waiter: RankView, op: Entered, sever
     what = f"{wanted} #{nth} {'to' if sending else 'from'} rank {waiter.rank}"
     skipped = view.finished is not None
     who = names([v.rank for v in views])
+    instead = None if skipped or several else _instead(job, view, op, made)
+    if instead is not None:
+        what += f": it entered {called(instead)} at {line(instead.site)}, {_unwanted(instead)}"
     reason = (
         f"{who} {'skipped' if skipped else 'never entered'} {what}; rank {waiter.rank} "
         f"{'failed' if waiter.failed else 'waits'} in {called(op)}{_last_seen(view, skipped)}"
@@ -214,16 +232,41 @@ def _unanswered(job: Job, slots: list[int], waiter: RankView, op: Entered, sever
         f"rank {waiter.rank} is in its {count(number(waiter, op))} {bare_kind(op)} rank {view.rank}, which "
         f"has entered {does} {waiter.rank} {len(made)} times"
     )
+    # Where the other side has done all its work, the waiting rank may as well have made one too many.
+    either = skipped and len(views) == 1 and not _left_out(job, view, wanted)
+    if either:
+        reason += ": which of the two is wrong, no third rank tells"
     return Blame(
-        _culprits(views),
+        _culprits([*views, waiter] if either else views),
         Kind.NEVER_ENTERED,
         reason,
-        _line_of(made, view),
-        ambiguous=several,
+        _line_of(made, view) if instead is None else instead.site,
+        ambiguous=several or either,
         at=Operation(wanted, op.group, nth),
-        likely=view.lost > 0 or waiter.lost > 0 or _is_merely_alive(view, [waiter]),
+        likely=True,
         evidence=(said,),
     )
+
+
+def _left_out(job: Job, view: RankView, wanted: str) -> bool:
+    """Did this rank leave out, in one of its rounds, a message that it had in those before?"""
+    return any(d.how == "skipped" and d.usual.op.endswith(wanted) for d in habits.own(job, [view]))
+
+
+def _instead(job: Job, view: RankView, op: Entered, made: list[Entered]) -> Entered | None:
+    """The newest message that ``view`` entered of the wanted kind, if it is for another peer, who has not
+    come to the other side of it, and later than those that it made."""
+    sends = op.op.endswith("send")
+    kind = [e for e in view.entered if e.op in P2P - {"coalesced"} and e.op.endswith("send") != sends]
+    if not kind or kind[-1] not in open_ends(view) or (made and made[-1].seq > kind[-1].seq):
+        return None
+    last = kind[-1]
+    other = last.peer >= 0 and last.peer != job.view(op.slot).rank and last.group == op.group
+    return last if other and last.site and missing(job, view, last) else None
+
+
+def _unwanted(event: Entered) -> str:
+    return "which nobody receives" if event.op.endswith("send") else "which nobody sends"
 
 
 def bare_kind(op: Entered) -> str:
@@ -245,6 +288,8 @@ def _unknown_peer(job: Job, waits: Waits) -> Blame:
 
 
 def _undelivered(job: Job, slots: list[int], stuck: dict[int, Entered]) -> Blame:
+    if found := first_end.unprovoked(job):
+        return found
     said = "; ".join(f"rank {job.view(s).rank} in {called(stuck[s])}" for s in slots if s in stuck)
     reason = f"the others wait for ranks that are held up in an operation which nobody is missing in: {said}"
     named = _culprits([job.view(s) for s in slots]) if len(job.hosts) < 2 else ()

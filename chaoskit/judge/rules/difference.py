@@ -6,6 +6,7 @@ What was skipped or added is told by what follows: by what both sides entered la
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from chaoskit.history import Entered
 from chaoskit.judge import habits
 from chaoskit.judge.job import Job, RankView
 from chaoskit.judge.waits import Waits
-from chaoskit.judge.wording import bare, called, fate, line, operation, same
+from chaoskit.judge.wording import bare, called, fate, group_name, line, operation, same
 from chaoskit.model import Kind, Operation
 
 _BESIDE_TENSORS = {
@@ -28,6 +29,9 @@ _BESIDE_TENSORS = {
     "scatter": "root",
 }
 """What else ranks must agree on than tensors; it differs where these are alike and the fingerprint is not."""
+
+_ROOTED = frozenset({"broadcast", "gather", "scatter"})
+_ROOTS_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,27 @@ def between(job: Job, split: Split, odd: Entered, others: Entered) -> Difference
     if odd.dtype != others.dtype:
         kind, how = Kind.OTHER_DTYPE, f"with {odd.dtype} where the others have {others.dtype}"
     elif odd.shape != "" and _sizes(odd) == _sizes(others) and odd.op in _BESIDE_TENSORS:
-        kind, how = Kind.OTHER_COLLECTIVE, f"with another {_BESIDE_TENSORS[odd.op]}"
-    return Difference(kind, f"entered {called(odd)} {how}{_step(odd)}", operation(odd), odd.site)
+        kind, how = Kind.OTHER_COLLECTIVE, f"with another {_BESIDE_TENSORS[odd.op]}{_roots(odd, others)}"
+    return Difference(kind, f"entered {called(odd)} {how}{_step(split, odd)}", operation(odd), odd.site)
+
+
+def _roots(odd: Entered, others: Entered) -> str:
+    """Say both roots, where the fingerprints tell them."""
+    mine, theirs = _root(odd), _root(others)
+    return f" than the others: {mine}, not {theirs}" if mine is not None and theirs is not None else ""
+
+
+def _root(event: Entered) -> int | None:
+    """The root (a rank) with which the fingerprint is that of one tensor of this size: see
+    :meth:`chaoskit.intercept.Call.key`, of which it is a hash. None where no root fits."""
+    if event.op not in _ROOTED or len(sizes := _sizes(event)) != 1:
+        return None
+    for index, rank in enumerate(event.members or range(_ROOTS_MAX)):
+        key = f"({event.op!r}, (({sizes[0]}, torch.{event.dtype}),), None, {index})"
+        digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+        if int.from_bytes(digest, "big") == event.fingerprint:
+            return rank
+    return None
 
 
 def _is_other_call(split: Split, odd: Entered, others: Entered) -> bool:
@@ -80,8 +103,10 @@ def _is_other_call(split: Split, odd: Entered, others: Entered) -> bool:
     return any((e.op, e.site, e.fingerprint) == (odd.op, odd.site, odd.fingerprint) for e in known)
 
 
-def _step(event: Entered) -> str:
-    return f" (step {event.step})" if event.step else ""
+def _step(split: Split, event: Entered) -> str:
+    """In which step that was; nothing where the script has no steps: then all is in the first."""
+    has_steps = any(e.step > 1 for _, ops in split.sequences for e in ops)
+    return f" (step {event.step})" if event.step and has_steps else ""
 
 
 def _sizes(event: Entered) -> list[int]:
@@ -94,11 +119,12 @@ def _other_operation(job: Job, split: Split, odd: Entered, others: Entered) -> D
     became = fate(rest, others, len(split.sequences), bare(others)) or f"the others entered {bare(others)}"
     if interleaved := threads(split, odd, others):
         what = f"entered {called(odd)}{_thread(odd)}{_between(split, odd)}"
-        what = f"{what}: {interleaved}; {became}{_step(odd)}"
+        what = f"{what}: {interleaved}; {became}{_step(split, odd)}"
         return Difference(Kind.OTHER_COLLECTIVE, what, operation(odd), odd.site)
     if elsewhere := _in_other_group(job, odd):
         view, event = elsewhere
-        what = f"entered {called(odd)} where rank {view.rank} entered {called(event)}; {became}{_step(odd)}"
+        what = f"entered {called(odd)} where rank {view.rank} entered {called(event)}; {became}"
+        what = f"{what}{_step(split, odd)}"
         said = f"rank {view.rank} waits in {called(event)} for rank {split.of(odd)[0].rank}"
         return Difference(Kind.OTHER_GROUP, what, operation(event), odd.site, (said,))
     at = _parted_at(split, odd, others)
@@ -109,14 +135,14 @@ def _other_operation(job: Job, split: Split, odd: Entered, others: Entered) -> D
             waits = fate(rest, others, len(split.sequences)) if theirs is others else became
             what = f"skipped {called(theirs)}; {waits or became}; rank {rank} went on to {bare(odd)}"
             return Difference(
-                Kind.OTHER_COLLECTIVE, f"{what}{_step(theirs)}", operation(theirs), theirs.site,
+                Kind.OTHER_COLLECTIVE, f"{what}{_step(split, theirs)}", operation(theirs), theirs.site,
                 (f"in the program {odd.op} follows {theirs.op}, as the other ranks have it",),
             )  # fmt: skip
         case "extra":
-            what = f"entered an extra {called(mine)}; {became}{_step(mine)}"
+            what = f"entered an extra {called(mine)}; {became}{_step(split, mine)}"
             return Difference(Kind.OTHER_COLLECTIVE, what, operation(mine), mine.site, _lines(mine, theirs))
         case _:
-            what = f"entered {called(odd)} where {became}{_step(odd)}"
+            what = f"entered {called(odd)} where {became}{_step(split, odd)}"
             known = any(_is_like(e, mine) for v, ops in split.sequences if v.slot != odd.slot for e in ops)
             site = theirs.site if known else mine.site  # its own branch, or a call that it did not make
             return Difference(Kind.OTHER_COLLECTIVE, what, operation(theirs), site, _lines(mine, theirs))
@@ -183,7 +209,7 @@ def _in_other_group(job: Job, odd: Entered) -> tuple[RankView, Entered] | None:
 
 def threads(split: Split, odd: Entered, others: Entered) -> str:
     """Say that two threads of a rank enter operations of this group, if that is where the ranks differ."""
-    return f"two threads interleave on group {split.group}" if odd.thread != others.thread else ""
+    return f"two threads interleave on group {group_name(odd)}" if odd.thread != others.thread else ""
 
 
 def _thread(event: Entered) -> str:

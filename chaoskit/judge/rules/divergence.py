@@ -136,5 +136,7 @@ def _told(ordered: list[list[tuple[RankView, Entered]]]) -> str:
     for pairs, others in zip(ordered[::-1], [ordered[0], *ordered[:0:-1]], strict=True):
         event = pairs[0][1]
         at = f" at {line(event.site)}" if event.site else ""
-        said.append(f"{names([v.rank for v, _ in pairs])} entered {_with_shape(event, others[0][1])}{at}")
-    return "; ".join(said)
+        said.append((names([v.rank for v, _ in pairs]), f"{_with_shape(event, others[0][1])}{at}"))
+    if len({what for _, what in said}) == 1:  # tensors and lines are alike
+        return f"{' and '.join(who for who, _ in said)} entered {said[0][1]}, not with the same arguments"
+    return "; ".join(f"{who} entered {what}" for who, what in said)

@@ -105,6 +105,29 @@ def _to_the_others(job: Job, guilty: list[Cause]) -> str:
     return f"; {said}" if said else ""
 
 
+def unprovoked(job: Job) -> Blame | None:
+    """The rank whose error came before any other had failed or ended: no peer was lost, whatever it says."""
+    raised = sorted((v.raised.t_s, v.slot) for v in job.ranks if v.raised is not None)
+    if not raised or len(job.hosts) > 1:
+        return None
+    at_s, view = raised[0][0], job.view(raised[0][1])
+    if view.raised is None or view.raised.category != "peer_lost":
+        return None
+    others = [v for v in job.ranks if v.slot != view.slot]
+    before = [f.t_s for v in others for f in v.failed] + [v.ended.t_s for v in others if v.ended is not None]
+    if any(t <= at_s for t in before) or any(v.stops for v in others):
+        return None
+    said = f"raised {view.raised.type}: {' '.join(view.raised.message.split())[:160]}"
+    return Blame(
+        (Culprit("rank", str(view.rank)),),
+        Kind.EXCEPTION,
+        f"rank {view.rank} {said}, before any other rank had failed or ended",
+        view.last_line,
+        likely=True,
+        evidence=(f"rank {view.rank} {said}",),
+    )
+
+
 def strong(job: Job) -> list[Cause]:
     """Return the ends and stops that no victim has, in order of time."""
     return sorted((c for c in _causes(job) if not c.weak), key=lambda c: c.t_s)

@@ -9,6 +9,7 @@ from collections import Counter
 
 from chaoskit.judge.job import Job, names
 from chaoskit.judge.program import newest
+from chaoskit.judge.wording import named
 from chaoskit.model import Blame, Culprit, Kind, Operation
 
 
@@ -27,13 +28,13 @@ def find(job: Job) -> Blame | None:
         seen = last[odd[0]]
         where = f"was last seen in {seen[0]} #{seen[1]}" if seen else "entered nothing"
         culprits = tuple(Culprit("rank", str(r)) for r in odd)
-        reason = f"{names(odd)} {where} of group {group}, the others in {most[0]} #{most[1]}"
+        reason = f"{names(odd)} {where} of group {named(group, members)}, the others in {most[0]} #{most[1]}"
         each = ", ".join(f"rank {r}: {e[0]} #{e[1]}" if e else f"rank {r}: none" for r, e in last.items())
         return Blame(
             culprits,
             Kind.OTHER_COLLECTIVE,
             reason,
             at=Operation(most[0], group, most[1]),
-            evidence=(f"last collectives of group {group}: {each}",),
+            evidence=(f"last collectives of group {named(group, members)}: {each}",),
         )
     return None

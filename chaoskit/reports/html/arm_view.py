@@ -34,9 +34,9 @@ MARKS = {
 }  # fmt: skip
 
 
-def badge(value: str) -> Badge:
-    """Return the badge of a status or a result."""
-    return Badge(value.replace("_", "-"), MARKS.get(value, "•"), words(value))
+def badge(value: str, said: str = "") -> Badge:
+    """Return the badge of a status or a result; ``said`` in other words than its own."""
+    return Badge(value.replace("_", "-"), MARKS.get(value, "•"), said or words(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ def view(prepared: Prepared, number: int, level: Level, profile: int, folded: bo
     moments, ranks = tuple(_moments(prepared)), tuple(_ranks(prepared))
     sites = frozenset(filter(None, [verdict.where, *(e.site for e in events if isinstance(e, Sampled))]))
     guilty = frozenset(p.slot for p in frame.processes if p.culprit)
-    compared = stacks.compare(record.findings, frame.ranks, guilty, sites)
+    suffered = frozenset(p.slot for p in frame.processes if p.victim)
+    compared = stacks.compare(record.findings, frame.ranks, guilty, sites, suffered)
     sockets, output = tuple(_sockets(prepared)), tuple(_output(prepared, level.lines))
     return ArmView(
         number=number,

@@ -14,7 +14,7 @@ from chaoskit.reports.html import arm_view, rendering, settings, timeline
 from chaoskit.reports.html.arm_view import Prepared, arm_name, badge
 from chaoskit.reports.html.level import LEVELS, PAGE_BYTES, Room
 from chaoskit.reports.html.views import ArmRow, ArmView, Head, ScenarioRows
-from chaoskit.reports.judged import Judged
+from chaoskit.reports.judged import Judged, is_watch, result_in_words
 from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, ranks_of, seconds, words
 
 SUMMARY_BYTES: Final = PAGE_BYTES // 3
@@ -23,6 +23,9 @@ TAIL_BYTES: Final = 60_000
 """Kept for the script and the end of the page."""
 FILTER_FROM: Final = 8
 """Scenarios from which on one wants to search."""
+OPEN_MAX: Final = 8
+"""So few arms are all open; of more, those that passed are folded."""
+_ORDER: Final = tuple(Result)
 _BRIEF: Final = 400
 
 
@@ -38,6 +41,11 @@ class Page:
         self._profiles: dict[settings.ProfileSettings, int] = {}
         self._profile_texts: list[str] = []
         self._left_out = 0
+        self._names = [
+            (judged.name_of(r), (judged.programs and is_watch(r) and "watched") or "")
+            for r in judged.scenarios
+            for _ in r.verdicts
+        ]
 
     def write(self, arms: Iterable[ArmRecord]) -> None:
         """Write all of it. ``arms`` are read one at a time, in the order of the verdicts."""
@@ -57,11 +65,11 @@ class Page:
 
     def _head(self) -> str:
         judged = self._judged
-        counts = Counter(r.result for r in judged.scenarios)
+        counts = Counter((r.result, result_in_words(r)) for r in judged.scenarios)
         rows, size = [], 0
         numbers = itertools.count(1)
         for result in judged.scenarios:
-            row = _scenario_rows(result, numbers)
+            row = _scenario_rows(result, numbers, judged.name_of(result))
             size += _rough_size(row)
             if size > SUMMARY_BYTES:
                 break
@@ -70,7 +78,10 @@ class Page:
             Head(
                 title=f"chaoskit: {_title(judged)}",
                 origin=tuple(self._origin()),
-                counts=tuple((badge(r.value), counts[r]) for r in Result if counts[r]),
+                counts=tuple(
+                    (badge(r.value, said), counts[r, said])
+                    for r, said in sorted(counts, key=lambda c: _ORDER.index(c[0]))
+                ),
                 scenarios=tuple(rows),
                 left_out=len(judged.scenarios) - len(rows),
                 interrupted=judged.interrupted,
@@ -98,11 +109,14 @@ class Page:
             return self._brief(record, number, room)
         prepared = arm_view.prepare(record)
         profile = self._profile(record)
-        folded = record.verdict.status in (Status.PASS, Status.SKIPPED) and len(self._verdicts) > 1
+        folded = record.verdict.status in (Status.PASS, Status.SKIPPED) and len(self._verdicts) > OPEN_MAX
         text = ""
         for level in (level for level in LEVELS if level.least <= room):
             view = arm_view.view(prepared, number, level, profile, folded)
-            view = dataclasses.replace(view, no_timeline=_no_timeline(record))
+            scenario, arm = self._names[number - 1]
+            view = dataclasses.replace(
+                view, no_timeline=_no_timeline(record), scenario=scenario, arm=arm or view.arm
+            )
             text = rendering.arm(view)
             if _size(text) <= room * 0.6:
                 return self._with_timeline(prepared, view, text, room)
@@ -126,7 +140,9 @@ class Page:
     def _brief(self, record: ArmRecord, number: int, room: int) -> str:
         """What is left of an arm in a page with thousands: that it was there, and how it ended."""
         said = " · ".join(filter(None, arm_view.headline(record.verdict)))
-        text = rendering.brief(badge(record.verdict.status), record.verdict, said[:_BRIEF], number)
+        scenario, arm = self._names[number - 1]
+        name = f"{scenario} / {arm or record.verdict.arm}"
+        text = rendering.brief(badge(record.verdict.status), name, said[:_BRIEF], number)
         if _size(text) <= min(max(room, 0), self._room.left):
             return text
         self._left_out += 1
@@ -160,7 +176,7 @@ def _rough_size(row: ScenarioRows) -> int:
 
 
 def _title(judged: Judged) -> str:
-    names = list(dict.fromkeys(r.name for r in judged.scenarios))
+    names = list(dict.fromkeys(judged.name_of(r) for r in judged.scenarios))
     if len(names) <= 2:
         return ", ".join(names) or "nothing was run"
     return plural(len(names), "scenario")
@@ -178,7 +194,7 @@ def _lost(judged: Judged, verdict: Verdict) -> ArmRecord:
     return ArmRecord(judged.run_dir, verdict, problems=("the files of this arm are not there",))
 
 
-def _scenario_rows(result: ScenarioResult, numbers: Iterator[int]) -> ScenarioRows:
+def _scenario_rows(result: ScenarioResult, numbers: Iterator[int], name: str) -> ScenarioRows:
     arms = tuple(_arm_row(v, next(numbers)) for v in result.verdicts)
     reason = result.reason
     for verdict in result.verdicts:
@@ -186,7 +202,12 @@ def _scenario_rows(result: ScenarioResult, numbers: Iterator[int]) -> ScenarioRo
             reason = reason.removesuffix(verdict.reason)  # it stands with its arm
     fine = result.result in (Result.HELD, Result.NOT_NEEDED, Result.SKIPPED)
     return ScenarioRows(
-        badge(result.result.value), result.name, result.backend, reason.rstrip(": "), fine, arms
+        badge(result.result.value, result_in_words(result)),
+        name,
+        result.backend,
+        reason.rstrip(": "),
+        fine,
+        arms,
     )
 
 

@@ -14,8 +14,8 @@ from typing import Final
 import jinja2
 from markupsafe import Markup, escape
 
-from chaoskit.model import Verdict
 from chaoskit.reports.html.settings import ProfileSettings
+from chaoskit.reports.html.stacks import runs
 from chaoskit.reports.html.views import ArmView, Badge, Head
 from chaoskit.reports.wording import safe
 
@@ -40,6 +40,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["runs"] = runs
     found.filters["short"] = lambda text, longest=160: safe(text, longest=longest)
     return found
 
@@ -95,8 +96,6 @@ def tail(profiles: list[str], left_out: int) -> str:
     return template.render(profiles=texts, left_out=left_out, script=Markup(_script()))  # noqa: S704
 
 
-def brief(mark: Badge, verdict: Verdict, said: str, number: int) -> str:
+def brief(mark: Badge, name: str, said: str, number: int) -> str:
     """Return one line that stands for an arm."""
-    return (
-        _templates().get_template("brief.html").render(badge=mark, verdict=verdict, said=said, number=number)
-    )
+    return _templates().get_template("brief.html").render(badge=mark, name=name, said=said, number=number)

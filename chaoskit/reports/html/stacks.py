@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,11 @@ from chaoskit.evidence.findings import RankFindings, ThreadStack
 from chaoskit.reports.wording import ranks_of
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<place>[^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
+_OURS = re.compile(
+    r"(^|/)chaoskit/(faults|guards|rank|intercept|launchers|evidence|sidecar)/|(^|/)chaoskit/workloads/__init__\.py:"
+    r"|(^|/)multiprocess(ing)?/(forkserver|spawn|process|popen_\w+)\.py:"
+)
+"""Places of chaoskit's own code in a rank, and of what starts its processes."""
 _STATES = {
     "R": "running",
     "S": "waiting",
@@ -24,12 +30,14 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame, taken apart for reading. ``own``: it is a line that the verdict or an operation names."""
+    """One frame, taken apart for reading. ``own``: it is a line that the verdict or an operation
+    names; ``ours``: it is of what chaoskit puts around the user's program."""
 
     function: str
     place: str  # short: below site-packages, or the last two folders
     full: str
     own: bool = False
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Column:
     who: str
     count: int
     culprits: str  # those of them that did it, '' where none did
+    victims: str  # those of them that suffered from it
     state: str
     frames: tuple[Frame, ...]
 
@@ -71,9 +80,10 @@ def compare(
     ranks: Mapping[int, int],
     culprits: frozenset[int],
     sites: frozenset[str],
+    victims: frozenset[int] = frozenset(),
 ) -> Stacks:
-    """Return the stacks of ``findings``. ``ranks``: the rank of each slot; ``culprits``: slots;
-    ``sites``: lines (file:line) of the user's that are to be found at a glance."""
+    """Return the stacks of ``findings``. ``ranks``: the rank of each slot; ``culprits`` and ``victims``:
+    slots; ``sites``: lines (file:line) of the user's that are to be found at a glance."""
     findings = tuple(findings)
     groups: dict[tuple[str, ...], list[RankFindings]] = {}
     for found in findings:
@@ -92,7 +102,8 @@ def compare(
             Column(
                 _who(members, ranks),
                 len(members),
-                _guilty(members, ranks, culprits),
+                _those(members, ranks, culprits),
+                _those(members, ranks, victims - culprits),
                 " / ".join(dict.fromkeys(_state(m) for m in members if m.state)),
                 tuple(_frame(f, sites) for f in frames[inner : len(frames) - outer]),
             )
@@ -164,9 +175,9 @@ def _who(members: Iterable[RankFindings], ranks: Mapping[int, int]) -> str:
     return ranks_of(ranks.get(m.slot, m.slot) for m in members)
 
 
-def _guilty(members: list[RankFindings], ranks: Mapping[int, int], culprits: frozenset[int]) -> str:
-    guilty = [m for m in members if m.slot in culprits]
-    return _who(guilty, ranks) if guilty else ""
+def _those(members: list[RankFindings], ranks: Mapping[int, int], slots: frozenset[int]) -> str:
+    those = [m for m in members if m.slot in slots]
+    return _who(those, ranks) if those else ""
 
 
 def _state(found: RankFindings) -> str:
@@ -180,7 +191,17 @@ def _frame(text: str, sites: frozenset[str]) -> Frame:
     if match is None:
         return Frame(text, "", text)
     place = match["place"]
-    return Frame(match["function"], short_place(place), text, place in sites)
+    own = place in sites
+    return Frame(match["function"], short_place(place), text, own, not own and bool(_OURS.search(place)))
+
+
+def runs(frames: Iterable[Frame]) -> tuple[tuple[Frame, ...], ...]:
+    """Return ``frames`` in runs: those of chaoskit that follow each other together, each other one alone."""
+    found: list[tuple[Frame, ...]] = []
+    for ours, group in itertools.groupby(frames, key=lambda f: f.ours):
+        members = tuple(group)
+        found += [members] if ours else [(f,) for f in members]
+    return tuple(found)
 
 
 def short_place(place: str) -> str:

@@ -1,7 +1,12 @@
 // Draws a timeline. Colours come from the style sheet, so that it follows light, dark and paper.
 const AXIS = 48;
 const LABELS = [9, 23]; // where the labels of lines stand, above the axis
-const OPS = 8;
+// The same operation has the same colour in every arm and on every page; names that are not here share the last ones.
+const COLOUR_OF = new Map([
+  ["all_reduce", 0], ["broadcast", 1], ["barrier", 2], ["all_gather", 3], ["all_gather_into_tensor", 3], ["all_gather_object", 3],
+  ["reduce_scatter", 4], ["reduce_scatter_tensor", 4], ["send", 5], ["isend", 5], ["recv", 6], ["irecv", 6], ["all_to_all", 7], ["all_to_all_single", 7],
+]);
+const OPS = 12, FIXED = 8;
 
 function colours() {
   const style = getComputedStyle(document.documentElement), found = {};
@@ -22,8 +27,9 @@ class Pen {
   ofOp(data, op) {
     const name = data.ops[op];
     if (name === undefined || name === "init" || op === data.ops.length - 1) return this.colours.other;
-    const before = data.ops.indexOf("init");
-    return this.colours.ops[(before >= 0 && before < op ? op - 1 : op) % OPS];
+    let hash = 0;
+    for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) % 65521;
+    return this.colours.ops[COLOUR_OF.get(name) ?? FIXED + (hash % (OPS - FIXED))];
   }
 
   // Stripes: what waits. Made at the resolution of the screen, else they are blurred.
@@ -79,16 +85,17 @@ function drawTimeline(view) {
   g.setTransform(pen.ratio, 0, 0, pen.ratio, 0, 0);
   g.fillStyle = c.bg;
   g.fillRect(0, 0, width, height);
-  drawAxis(view);
+  const lines = placed(view);
+  drawAxis(view, lines);
   data.rows.forEach((row, n) => drawRow(view, row, view.tops[n]));
   if (view.same) drawSame(view);
-  drawLines(view);
+  drawLines(view, lines);
   data.rows.forEach((row, n) => {
     for (const mark of data.marksOf[n]) drawMark(view, mark, view.tops[n]);
   });
 }
 
-function drawAxis(view) {
+function drawAxis(view, lines) {
   const { data, pen, width, height } = view, g = pen.g, unit = data.unit;
   const step = niceStep(((view.to - view.from) * unit * 80) / width);
   const first = Math.ceil(((view.from - data.origin) * unit) / step);
@@ -102,7 +109,8 @@ function drawAxis(view) {
     g.lineTo(Math.round(x) + 0.5, height);
     g.stroke();
     const label = moment(n * step, step), half = label.length * 3.2;
-    if (x - half > 0 && x + half < width) pen.text(label, x, AXIS - 9, pen.colours.dim, 11, "center");
+    const free = !lines.some((l) => (Math.abs(l.x - x) < half + 4 && l.drawn) || (l.label && l.y > LABELS[0] && x + half > l.a - 4 && x - half < l.end + 4));
+    if (free && x - half > 0 && x + half < width) pen.text(label, x, AXIS - 9, pen.colours.dim, 11, "center");
   }
 }
 
@@ -238,14 +246,25 @@ function drawSame(view) {
 
 const LINES = { injection: "bad", error: "warn", bound: "bound", deadline: "dim" };
 
-function drawLines(view) {
-  const { data, pen, width, height } = view, g = pen.g;
-  const taken = [];
+// The lines in sight, and where their labels have room: right or left of the line, in the first row or the second.
+function placed(view) {
+  const { data, width } = view, found = [];
   for (const [at, kind, label] of data.lines) {
-    const x = view.x(at), colour = pen.colours[LINES[kind]];
-    const size = label.length * 6.1 + 10, beyond = at > view.to;
+    const x = view.x(at), size = label.length * 6.1 + 10, beyond = at > view.to;
     if (x < 0 || (beyond && kind !== "bound")) continue;
-    if (!beyond) {
+    const text = beyond ? `${label} ▸` : label, edge = Math.min(x, width);
+    const sides = beyond || x + size > width ? [["right", edge - size]] : [["left", x], ["right", x - size]];
+    const free = sides.flatMap(([align, a]) => LABELS.map((y) => ({ align, a, y }))).find(({ a, y }) => a >= 0 && !found.some((t) => t.label && t.y === y && a < t.end && a + size > t.a));
+    found.push({ ...free, x, edge, kind, drawn: !beyond, label: free ? text : "", end: free ? free.a + size : 0 });
+  }
+  return found;
+}
+
+function drawLines(view, lines) {
+  const { pen, height } = view, g = pen.g;
+  for (const line of lines) {
+    const { x, kind } = line, colour = pen.colours[LINES[kind]];
+    if (line.drawn) {
       g.strokeStyle = colour;
       g.lineWidth = 1.5;
       g.setLineDash(kind === "bound" || kind === "deadline" ? [5, 3] : []);
@@ -255,13 +274,7 @@ function drawLines(view) {
       g.stroke();
       g.setLineDash([]);
     }
-    // Right or left of its line, in the first row or the second, wherever there is room.
-    const text = beyond ? `${label} ▸` : label, edge = Math.min(x, width);
-    const sides = beyond || x + size > width ? [["right", edge - size]] : [["left", x], ["right", x - size]];
-    const free = sides.flatMap(([align, a]) => LABELS.map((y) => ({ align, a, y }))).find(({ a, y }) => a >= 0 && !taken.some((t) => t.y === y && a < t.end && a + size > t.a));
-    if (!free) continue;
-    taken.push({ ...free, end: free.a + size });
-    labelLine(pen, text, free.align === "right" ? edge - 5 : x + 5, free.y, colour, free.align);
+    if (line.label) labelLine(pen, line.label, line.align === "right" ? line.edge - 5 : x + 5, line.y, colour, line.align);
   }
 }
 

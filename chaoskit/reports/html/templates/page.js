@@ -42,7 +42,7 @@ openTarget();
 let folded = [];
 addEventListener("beforeprint", () => {
   document.documentElement.classList.add("paper");
-  folded = [...document.querySelectorAll("details:not([open])")];
+  folded = [...document.querySelectorAll("details:not([open]):not(.ours)")];
   for (const details of folded) details.open = true;
   figures.forEach(begin);
   redraw();

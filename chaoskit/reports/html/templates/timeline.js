@@ -60,13 +60,13 @@ class Timeline {
     figure.append(body, this.bar());
   }
 
-  // The heights of rows; on paper all of them have to fit on a page.
+  // The heights of rows; on paper all of them have to fit on a page, and better below something else.
   place() {
     const many = this.data.rows.length, hosts = this.labels.length - many;
     const paper = document.documentElement.classList.contains("paper");
     const usual = many <= 8 ? 30 : many <= 16 ? 22 : many <= 32 ? 16 : 13;
     const hostHeight = paper ? 13 : 20;
-    this.rowHeight = paper ? Math.max(5, Math.min(usual, Math.floor((740 - hosts * hostHeight) / many))) : usual;
+    this.rowHeight = paper ? Math.max(5, Math.min(usual, 20, Math.floor((480 - hosts * hostHeight) / many))) : usual;
     this.tops = [];
     let top = AXIS;
     for (const [n, ...elements] of this.labels) {
