@@ -24,6 +24,7 @@ from chaoskit.reports.wording import (
     outcome_of,
     production_bound_of,
     ranks_of,
+    reason_of,
     seconds,
     words,
 )
@@ -161,7 +162,7 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
         yield "the others waited for", ", ".join(map(str, verdict.stragglers))
     if verdict.bites is not None and verdict.arm == "control":
         yield "the fault bites", "yes: without hardening the contract is broken" if verdict.bites else "no"
-    if verdict.cause and (reason := verdict.reason.replace(verdict.cause, "").strip(" ;()")):
+    if verdict.cause and (reason := reason_of(verdict)) != verdict.cause:
         yield "reason", reason
 
 
