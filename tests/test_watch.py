@@ -24,10 +24,10 @@ FAILS: dict[str, tuple[Outcome, set[int], Kind]] = {
     "quit": (Outcome.FAILED, {1}, Kind.LEFT_EARLY),
     "text": (Outcome.FAILED, {2}, Kind.EXITED),
     "diverge": (Outcome.CORRUPTED, {3}, Kind.DIVERGED),
-    "skip": (Outcome.FAILED, {1}, Kind.OTHER_SHAPE),
+    "skip": (Outcome.FAILED, {1}, Kind.OTHER_COLLECTIVE),
     "alone": (Outcome.HUNG, {0}, Kind.OTHER_COLLECTIVE),
     "decide": (Outcome.FAILED, {2}, Kind.NEVER_ENTERED),
-    "swallow": (Outcome.FAILED, {1}, Kind.OTHER_SHAPE),
+    "swallow": (Outcome.FAILED, {1}, Kind.OTHER_COLLECTIVE),
     "before-init": (Outcome.HUNG, {1}, Kind.EXCEPTION),
 }
 PASSES = ("ok", "keep", "straggler", "chdir", "binary")

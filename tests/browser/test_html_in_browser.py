@@ -229,7 +229,9 @@ def test_hostile_names_do_nothing(chromium: Chromium, tmp_path: Path) -> None:
 
 def test_a_link_opens_a_folded_arm_and_draws_it(chromium: Chromium, tmp_path: Path) -> None:
     passed = dataclasses.replace(html_arms.VERDICT, status=Status.PASS, scenario="fine")
-    shown(chromium, tmp_path, html_arms.arm(), html_arms.arm(passed))
+    shown(
+        chromium, tmp_path, html_arms.arm(), *[html_arms.arm(passed)] * 9
+    )  # of so many the passed are folded
     assert not chromium.evaluate("document.querySelector('#arm-2 > details').open")
     chromium.evaluate("document.querySelector('a[href=\"#arm-2\"]').click()")
     chromium.until("!!document.querySelector('#arm-2 figure.drawn')")

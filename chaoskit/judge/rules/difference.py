@@ -136,7 +136,8 @@ def _other_operation(job: Job, split: Split, odd: Entered, others: Entered) -> D
             what = f"skipped {called(theirs)}; {waits or became}; rank {rank} went on to {bare(odd)}"
             return Difference(
                 Kind.OTHER_COLLECTIVE, f"{what}{_step(split, theirs)}", operation(theirs), theirs.site,
-                (f"in the program {odd.op} follows {theirs.op}, as the other ranks have it",),
+                _lines(mine, theirs)
+                or (f"in the program {odd.op} follows {theirs.op}, as the other ranks have it",),
             )  # fmt: skip
         case "extra":
             what = f"entered an extra {called(mine)}; {became}{_step(split, mine)}"
@@ -178,6 +179,8 @@ def _how(split: Split, odd: Entered, others: Entered, at: int) -> str:
         return ""  # the other way round
     if at + 1 >= len(theirs) and _follows(theirs, mine[at]):
         return "skipped"
+    if once_more and mine[at - 1].step < mine[at].step:
+        return "skipped"  # it has begun the next step, without what the others still do in this one
     return "extra" if once_more else ""
 
 
