@@ -60,6 +60,7 @@ def test_a_killed_worker_is_an_exception_in_its_rank(name: str, says: str) -> No
     assert run.of(Raised, 0)[0].category == "peer_lost"
 
 
+@pytest.mark.nightly
 def test_where_that_is_caught_on_one_rank_all_wait() -> None:
     run = run_arm(
         (LoaderWorkerKilled((1,)), AT), workload="loader-train", settings={"goes_on": True}, deadline_s=8
@@ -82,6 +83,7 @@ def test_a_worker_that_is_stuck_for_a_while_only_delays() -> None:
     assert max(b - a for a, b in itertools.pairwise(times)) > 0.3
 
 
+@pytest.mark.nightly
 def test_without_such_a_worker_the_rank_says_so() -> None:
     run = load(LoaderWorkerKilled((1,), 2))
     assert "no DataLoader of this rank has a worker 2" in raised(run, 1)
@@ -90,6 +92,7 @@ def test_without_such_a_worker_the_rank_says_so() -> None:
 # ---------------------------------------------------------------- memory, disk, open files
 
 
+@pytest.mark.nightly
 @needs_mounts
 def test_full_shared_memory_is_an_error_in_the_worker() -> None:
     run = load(ShmFull((1,)))
@@ -168,6 +171,7 @@ def test_a_stalled_file_system_holds_up_all(tmp_path: Path) -> None:
     assert [file.stat().st_size for file in tmp_path.iterdir()] == [0]
 
 
+@pytest.mark.nightly
 @needs_notify
 def test_a_slow_file_system_only_delays(tmp_path: Path) -> None:
     run = save(SlowFilesystem((0,), "{scratch}", 0.2), tmp_path)

@@ -198,6 +198,7 @@ def test_a_marker_on_one_host_lets_its_rank_skip_a_barrier() -> None:
     assert [last(run, slot) for slot in range(3)] == ["barrier", "all_reduce", "barrier"]
 
 
+@pytest.mark.nightly
 def test_a_lock_that_nobody_releases_keeps_its_rank_for_ever() -> None:
     run = run_arm((LOCK, LAUNCH), ranks=3, workload="prepare-data", profile=BARE, deadline_s=6)
     assert run.exit_codes[1] is None

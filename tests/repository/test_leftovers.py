@@ -147,6 +147,7 @@ def test_a_cgroup_is_found(tmp_path: Path) -> None:
     assert watch.found() == [leftovers.Leftover("cgroup", str(left))]
 
 
+@pytest.mark.nightly
 def test_a_run_that_leaves_a_process_fails_and_ends_it(tmp_path: Path) -> None:
     """The whole of it, in a pytest of its own: even an orphan is found, named and ended."""
     for name in ("conftest.py", "claims.py", "leftovers.py", "real_runs.py"):
