@@ -133,6 +133,20 @@ def test_an_error_that_speaks_of_a_connection_and_comes_first_is_its_own() -> No
     assert (found.culprits, found.kind, found.sureness) == (rank(1), Kind.EXCEPTION, Sureness.LIKELY)
 
 
+def test_who_lost_a_peer_that_was_done_with_its_work_is_not_the_first_to_blame() -> None:
+    story = Story()
+    story.everyone("init")
+    for slot in range(4):
+        story.enter(slot, "barrier")
+    story.complete(2)
+    story.finish(2)
+    story.victim(0)
+    story.victim(1)
+    story.victim(3)
+    found = blame.find(story.history)
+    assert not set(found.culprits) & set(rank(0, 1, 3))
+
+
 def test_who_waits_for_a_frozen_rank_is_followed_through_the_ring() -> None:
     story = Story()
     story.everyone("init")

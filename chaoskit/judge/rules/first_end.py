@@ -106,7 +106,8 @@ def _to_the_others(job: Job, guilty: list[Cause]) -> str:
 
 
 def unprovoked(job: Job) -> Blame | None:
-    """The rank whose error came before any other had failed or ended: no peer was lost, whatever it says."""
+    """The rank whose error came before any other had failed, ended or was done with its work (and may have
+    closed its connections): no peer was lost, whatever it says."""
     raised = sorted((v.raised.t_s, v.slot) for v in job.ranks if v.raised is not None)
     if not raised or len(job.hosts) > 1:
         return None
@@ -114,7 +115,8 @@ def unprovoked(job: Job) -> Blame | None:
     if view.raised is None or view.raised.category != "peer_lost":
         return None
     others = [v for v in job.ranks if v.slot != view.slot]
-    before = [f.t_s for v in others for f in v.failed] + [v.ended.t_s for v in others if v.ended is not None]
+    before = [f.t_s for v in others for f in v.failed]
+    before += [e.t_s for v in others for e in (v.ended, v.finished) if e is not None]
     if any(t <= at_s for t in before) or any(v.stops for v in others):
         return None
     said = f"raised {view.raised.type}: {' '.join(view.raised.message.split())[:160]}"
