@@ -177,7 +177,7 @@ class Agenda:
         hardened = hardened_arm(scenario)
         if hardened is None:
             raise usage(f"{scenario.name} has no arm besides the control")
-        tested = request.profile or load_profile(hardened.profile)
+        tested = request.profile or self._named(hardened)
         arms: tuple[Arm, ...] = scenario.arms
         if request.profile is not None:
             arms = tuple(a for a in arms if a.name in (CONTROL, hardened.name))
@@ -210,7 +210,11 @@ class Agenda:
     def _profile(self, arm: Arm) -> Profile:
         if self._request.profile is not None and arm.name != CONTROL:
             return self._request.profile
-        return load_profile(arm.profile)
+        return self._named(arm)
+
+    def _named(self, arm: Arm) -> Profile:
+        given = (profile for profile in self._request.profiles if profile.name == arm.profile)
+        return next(given, None) or load_profile(arm.profile)
 
     def _why_not(self, scenario: Scenario, backend: Backend) -> str:
         if backend not in scenario.backends:

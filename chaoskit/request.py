@@ -13,7 +13,8 @@ from chaoskit.model import Backend, Launcher, Profile, Scenario, ScenarioResult,
 class RunRequest:
     """A run of some scenarios. None means: as the scenario says, or chosen by the engine.
 
-    ``profile`` replaces the profile of every arm but the control. ``arms`` keeps only the arms
+    ``profile`` replaces the profile of every arm but the control. ``profiles`` are what arms may name beside
+    the built-in ones and files. ``arms`` keeps only the arms
     named; a hardened arm still needs its control to be judged held. ``timeout_s`` bounds each arm.
     ``require`` names capabilities whose absence makes a skip inconclusive. ``time_scale`` None is
     *auto*. ``command`` is how the user asked, for the record.
@@ -21,6 +22,7 @@ class RunRequest:
 
     scenarios: tuple[Scenario, ...]
     profile: Profile | None = None
+    profiles: tuple[Profile, ...] = ()
     arms: tuple[str, ...] = ()
     backend: Backend | None = None
     ranks: int | None = None
