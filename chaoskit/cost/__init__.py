@@ -1,0 +1,2 @@
+"""What hardening costs: arms of one comparison timed in turns in one run, so that the machine's noise
+cancels out."""
