@@ -12,8 +12,10 @@ from chaoskit.model import Backend, Workload
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The DDP model that is timed: ``layers`` linear layers of ``bucket_bytes`` of weights each, every layer a
-    bucket of its own. ``compute_ratio``: how many times as long a step computes as its all_reduces take alone.
+    """The DDP model that is timed.
+
+    ``layers`` layers of ``bucket_bytes`` of weights each, every layer a bucket of its own. ``compute_ratio``:
+    how many times as long a step computes as its all_reduces take alone.
     """
 
     layers: int = 8
