@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import generated
+import library
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ from chaoskit.model import (
     Workload,
 )
 from chaoskit.plan import PORTS, fixes_world, make_plan, startup_env
-from chaoskit.scenario import load_library, load_profile, parse, select
+from chaoskit.scenario import load_profile, parse, select
 
 STRICT = load_profile("strict")
 DEFAULTS = load_profile("torch-defaults")
@@ -123,7 +124,7 @@ def test_the_same_inputs_give_the_same_plan(scenario: Scenario, profile: Profile
 
 
 def test_every_arm_of_the_library_can_be_planned() -> None:
-    for scenario in load_library():
+    for scenario in library.scenarios():
         for arm in scenario.arms:
             for backend in ("gloo", "nccl"):
                 plan = planned(

@@ -119,3 +119,4 @@ class CostReport:
     wall_s: float = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    run_dir: str = ""

@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import library
 import pytest
 
 from chaoskit.cli import main, schema
 from chaoskit.cli.show import moment
 from chaoskit.model import Phase, ScenarioResult, Trigger, Verdict
-from chaoskit.scenario import load, load_library, profile_names
+from chaoskit.scenario import load, profile_names
 from chaoskit.scenario.listing import FAMILIES, library_files
 
 Captured = pytest.CaptureFixture[str]
@@ -27,7 +28,7 @@ def said(capsys: Captured, *arguments: str, code: int = 0) -> str:
 def test_list_as_json(capsys: Captured) -> None:
     found = json.loads(said(capsys, "list", "--format", "json"))
     assert list(found) == ["scenarios"]
-    assert [entry["name"] for entry in found["scenarios"]] == [s.name for s in load_library()]
+    assert [entry["name"] for entry in found["scenarios"]] == [s.name for s in library.scenarios()]
     assert found["scenarios"][0]["name"] == "rank-killed-mid-all-reduce"
     for entry in found["scenarios"]:
         assert list(entry) == ["name", "family", "tags", "summary", "requires", "backends"]
@@ -54,7 +55,7 @@ def test_list_for_people(capsys: Captured) -> None:
     assert lines[1].split()[0] == "rank-killed-mid-all-reduce"
 
 
-@pytest.mark.parametrize("name", [s.name for s in load_library()])
+@pytest.mark.parametrize("name", [s.name for s in library.scenarios()])
 def test_show_tells_every_scenario(name: str, capsys: Captured) -> None:
     text = said(capsys, "show", name)
     assert text.startswith(name)

@@ -6,17 +6,21 @@ import functools
 import tempfile
 from pathlib import Path
 
+import library
 import pytest
 
 from chaoskit import engine
 from chaoskit.model import Known, Result, Scenario, ScenarioResult
 from chaoskit.request import RunRequest
-from chaoskit.scenario import load_library, load_profile
+from chaoskit.scenario import load_profile
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 RECORDED: list[tuple[Scenario, Known]] = [
-    (scenario, known) for scenario in load_library() for known in scenario.known if known.backend == "gloo"
+    (scenario, known)
+    for scenario in library.scenarios()
+    for known in scenario.known
+    if known.backend == "gloo"
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import library
 import pytest
 
 from chaoskit import faults
@@ -15,12 +16,11 @@ from chaoskit.faults.skip import Skip
 from chaoskit.faults.swap import Swap
 from chaoskit.faults.wrong_group import WrongGroup
 from chaoskit.model import Fault, Injection, Outcome, Phase, Scenario, Trigger, Workload
-from chaoskit.scenario import load_library
 from chaoskit.scenario.adapting import Unfit, adapt
 from chaoskit.scenario.survey import Issued, Survey
 
 PROGRAM = Workload("train.py", kind="script", target="/x/train.py", args=("--out", "{scratch}"))
-LIBRARY = load_library()
+LIBRARY = library.scenarios()
 UNFIT = {
     "file-decides", "file-decides-for-all", "lock-left-over", "lock-left-over-is-stale",
     "checkpoint-truncated", "wrong-group", "wrong-subgroup",

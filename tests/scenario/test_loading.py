@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import library
 import pytest
 
 from chaoskit.errors import InvalidInput
-from chaoskit.scenario import load, load_library, load_profile, profile_names, select
+from chaoskit.scenario import load, load_profile, profile_names, select
 from chaoskit.scenario.listing import FIRST, glance, library_files, library_root, listing
 from chaoskit.scenario.loading import _scenario
 from chaoskit.scenario.source import read_document
@@ -28,8 +29,8 @@ def own(tmp_path: Path) -> Path:
 
 def test_the_listing_says_what_the_files_say() -> None:
     """A glance at the lines and a full parse agree, for every file, in the same order."""
-    by_file = {s.file: s for s in load_library()}
-    assert [entry.name for entry in listing()] == [s.name for s in load_library()]
+    by_file = {s.file: s for s in library.scenarios()}
+    assert [entry.name for entry in listing()] == [s.name for s in library.scenarios()]
     for file in library_files():
         entry, scenario = glance(file), by_file[str(file)]
         assert entry is not None, f"{file}: `chaoskit list` has to parse it, which is slow"

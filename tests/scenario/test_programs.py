@@ -6,11 +6,12 @@ import dataclasses
 import os
 from pathlib import Path
 
+import library
 import pytest
 
 from chaoskit.errors import InvalidInput
 from chaoskit.model import Scenario, Workload
-from chaoskit.scenario import dump, load_library, parse
+from chaoskit.scenario import dump, parse
 from chaoskit.scenario.json_schema import scenario_schema
 from chaoskit.scenario.programs import command, module, script
 from chaoskit.scenario.values import Wrong
@@ -24,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def with_workload(text: str, folder: Path) -> Scenario:
-    plain = dump(load_library()[0])
+    plain = dump(library.scenarios()[0])
     lines = [f"workload: {text}" if line.startswith("workload:") else line for line in plain.splitlines()]
     return parse("\n".join(lines), str(folder / "scenario.yaml"))
 

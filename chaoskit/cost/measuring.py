@@ -1,0 +1,317 @@
+"""Measures: starts the ranks of both sides, times blocks of each in random order, and stops when the interval
+is narrow enough or the time is up.
+
+One comparison is many *launches* (starts of ranks), each of many *rounds* (a block of either side, one after
+the other). This module decides nothing about what a difference means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from chaoskit import admission, capabilities, rundir
+from chaoskit.agenda import plan_to_watch
+from chaoskit.cost import intervals, ranks
+from chaoskit.cost.bandwidth import bus_bytes_s
+from chaoskit.cost.intervals import Round
+from chaoskit.cost.request import CostObserver, CostRequest
+from chaoskit.cost.values import Case, Comparison, CostReport, Estimate, Scope, Treatment
+from chaoskit.launchers.forkserver import PRELOAD, ServerPool
+from chaoskit.model import Plan, Workload
+from chaoskit.plan import startup_env
+from chaoskit.redacting import Redactor
+from chaoskit.request import WatchRequest
+from chaoskit.timing.messages import Block, Prepare, Prepared
+
+BLOCK_S = 0.04
+"""How long a block takes: long against what it costs to ask for one, short against what else happens on a
+machine."""
+LAUNCH_S = 1.5
+"""How long one start of ranks is timed, at least ..."""
+START_SHARE = 3.0
+"""... and at least so many times what the start itself took."""
+ROUNDS_MIN = 5
+WARM_ROUNDS = 2
+LAUNCHES_MIN = 5
+GROUP_VARIABLES = frozenset(
+    {
+        "TORCH_GLOO_LAZY_INIT", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING",
+    }
+)  # fmt: skip
+"""Read anew by the constructor of each process group, so that both sides can be timed in the same ranks:
+ProcessGroupGloo.cpp and ProcessGroupNCCL.cpp of torch 2.13. Others are kept from their first reading on."""
+
+
+def measure(request: CostRequest, observer: CostObserver | None = None) -> CostReport:
+    """Measure every treatment in every case. Ctrl-C and SIGTERM end it; what has been measured is returned.
+
+    Raises InvalidInput for what cannot be run as asked, LaunchFailed where the ranks do not start at all.
+    Must be called from the main thread.
+    """
+    return _Measuring(request, observer or _Silent()).run()
+
+
+class _Silent:
+    def started(self, run_dir: Path, seed: int, comparisons: int) -> None: ...
+    def comparison_started(self, treatment: str, case: Case) -> None: ...
+    def timed(self, elapsed_s: float, so_far: Estimate | None) -> None: ...
+    def comparison_ended(self, comparison: Comparison) -> None: ...
+
+
+class _Measuring:
+    def __init__(self, request: CostRequest, observer: CostObserver) -> None:
+        self.request = request
+        self.observer = observer
+        self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
+        self.torch = admission.torch_version()
+        self.isolated = capabilities.find("network-namespaces").available
+        self.random = random.Random(self.seed)
+        self.batch = 0  # of the DDP model, found once
+        self.interrupted = False
+
+    def run(self) -> CostReport:
+        request = self.request
+        run_dir = rundir.create(request.runs_dir, self.seed)
+        record = rundir.RunRecord(
+            request.command or rundir.command_line(),
+            self.seed,
+            self.torch,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        )
+        redactor = Redactor.of(os.environ)
+        rundir.write_record(run_dir, record, redactor)
+        begun = time.monotonic()
+        done: list[Comparison] = []
+        self.observer.started(run_dir, self.seed, len(request.cases) * len(request.treatments))
+        try:
+            with _sigterm_as_sigint(), ServerPool((*PRELOAD, "chaoskit.timing.*")) as pool:
+                for case, treatment in itertools.product(request.cases, request.treatments):
+                    done.append(self._compare(pool, run_dir, case, treatment))
+                    if self.interrupted:
+                        break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        wall_s = time.monotonic() - begun
+        last = dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall_s, 3))
+        with contextlib.suppress(OSError):  # a full disk: the figures are worth more
+            rundir.write_record(run_dir, last, redactor)
+        return CostReport(
+            request.backend, request.ranks, self.torch, machine(), self.seed, tuple(done),
+            run_dir=str(run_dir), wall_s=wall_s, interrupted=self.interrupted,
+        )  # fmt: skip
+
+    def _compare(self, pool: ServerPool, run_dir: Path, case: Case, treatment: Treatment) -> Comparison:
+        self.observer.comparison_started(treatment.name, case)
+        one = _One(self, pool, run_dir / "cost", case, treatment)
+        found = one.compare()
+        self.batch = one.batch
+        self.interrupted = one.interrupted
+        self.observer.comparison_ended(found)
+        return found
+
+
+class _One:
+    """One comparison."""
+
+    def __init__(
+        self, whole: _Measuring, pool: ServerPool, folder: Path, case: Case, treatment: Treatment
+    ) -> None:
+        self.whole = whole
+        self.pool = pool
+        self.folder = folder
+        self.case = case
+        self.treatment = treatment
+        self.against = whole.request.against
+        self.scope = scope_of(treatment, self.against, case)
+        self.batch = whole.batch
+        self.launches: list[list[Round]] = []
+        self.proofs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self.interrupted = False
+
+    def compare(self) -> Comparison:
+        problem = ""
+        try:
+            self._load()
+            begun = time.monotonic()
+            while not self._enough(time.monotonic() - begun):
+                self._launch(begun)
+        except ranks.ProgramEnded:
+            problem = "" if any(self.launches) else "the program ended before a pair of blocks was timed"
+        except ranks.SetFailed as failed:
+            problem = str(failed)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            problem = "" if any(self.launches) else "interrupted before anything was timed"
+        rounds = [launch for launch in self.launches if launch]
+        estimate = intervals.estimate(rounds, self.whole.seed) if rounds and not problem else None
+        request = self.whole.request
+        return Comparison(
+            self.treatment.name, self.treatment.says, self.against.name, self.case, self.scope, estimate,
+            problem, self.proofs, bus_bytes_s(self.case, request.ranks, estimate),
+        )  # fmt: skip
+
+    def _load(self) -> None:
+        """Have torch loaded before the clock starts."""
+        for treatment in (self.against, self.treatment):
+            self.pool.server(startup_env(treatment.profile))
+        for treatment in (self.against, self.treatment):
+            self.pool.server(startup_env(treatment.profile)).wait_ready()
+
+    def _enough(self, elapsed_s: float) -> bool:
+        rounds = [launch for launch in self.launches if launch]
+        so_far = intervals.estimate(rounds, self.whole.seed) if rounds else None
+        self.whole.observer.timed(elapsed_s, so_far)
+        if elapsed_s >= self.whole.request.budget_s:
+            return True
+        return so_far is not None and len(rounds) >= LAUNCHES_MIN and so_far.width <= self.whole.request.width
+
+    # ------------------------------------------------------------ one start of ranks
+
+    def _launch(self, begun: float) -> None:
+        """Start the ranks of both sides, time rounds, end them. Raises SetFailed."""
+        start = time.monotonic()
+        with ExitStack() as stack:
+            sides = [stack.enter_context(self._started(number)) for number in self._sets()]
+            prepared = [side.prepare(asked) for side, asked in zip(sides, self._asked(), strict=True)]
+            self._prove(prepared)
+            self.batch = prepared[0].batch
+            timer = _Timer(sides, self.scope, self.whole.random)
+            took_s = time.monotonic() - start
+            until = time.monotonic() + max(LAUNCH_S, START_SHARE * took_s)
+            until = min(until, max(begun + self.whole.request.budget_s, time.monotonic()))
+            rounds: list[Round] = []
+            self.launches.append(rounds)
+            for taken in timer.rounds():
+                rounds.append(taken)
+                if time.monotonic() >= until and len(rounds) >= ROUNDS_MIN:
+                    return
+
+    def _sets(self) -> tuple[int, ...]:
+        return (0,) if self.scope == "ranks" else (0, 1)
+
+    @contextmanager
+    def _started(self, side: int) -> Iterator[ranks.RankSet]:
+        treatment = (self.against, self.treatment)[side]
+        plan = self._plan(treatment)
+        server = self.pool.server(startup_env(plan.profile))
+        folder = self.folder / f"{self.case.name}-{self.treatment.name}".replace("/", "_").replace(" ", "-")
+        with ranks.started(plan, server, folder / f"{len(self.launches)}-{('plain', 'with')[side]}") as found:
+            yield found
+
+    def _plan(self, treatment: Treatment) -> Plan:
+        request = self.whole.request
+        profile = treatment.profile
+        if self.scope == "ranks":  # what differs is set while a group forms
+            profile = dataclasses.replace(self.against.profile, env=_without(self.against.profile.env))
+        program = request.program or Workload("ddp-train")
+        port = None if self.whole.isolated else admission.free_port()
+        asked = WatchRequest(program, request.ranks, profile=profile, backend=request.backend)
+        return plan_to_watch(asked, self.whole.random.randrange(1 << 31), port)
+
+    def _asked(self) -> list[Prepare]:
+        request, model = self.whole.request, self.whole.request.model
+        windowed = "serialised-waits" in (self.treatment.toggle, self.against.toggle)
+        common = Prepare(
+            self.case.kind, self.case.op, self.case.nbytes, every=self.treatment.every or self.against.every,
+            layers=model.layers, bucket_bytes=model.bucket_bytes, compute_ratio=model.compute_ratio,
+            batch=self.batch, backend=request.backend, windowed=windowed,
+        )  # fmt: skip
+        both = (self.against, self.treatment)
+        if self.scope == "ranks":
+            toggles = tuple(one.toggle for one in both)
+            variables = tuple(_group_variables(one.profile.env) for one in both)
+            return [dataclasses.replace(common, toggles=toggles, variables=variables)]
+        return [dataclasses.replace(common, toggles=(one.toggle,)) for one in both]
+
+    def _prove(self, prepared: list[Prepared]) -> None:
+        """Keep what is in effect. Raises SetFailed where something is not: then there is nothing to time."""
+        self.proofs = (prepared[0].proofs, prepared[-1].proofs)
+        missing = [said for answer in prepared for said in answer.missing]
+        if missing:
+            raise ranks.SetFailed(f"not in effect: {'; '.join(missing)}")
+
+
+class _Timer:
+    """Times rounds of the two sides, in one set of ranks or in two."""
+
+    def __init__(self, sides: list[ranks.RankSet], scope: Scope, order: random.Random) -> None:
+        self._sides = sides
+        self._scope = scope
+        self._order = order
+        self._calls = 1
+        self._per_call_s = 0.0
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield rounds without end, after some that warm up and tell how many calls make a block."""
+        for _ in range(WARM_ROUNDS):
+            taken = self._round()
+            self._per_call_s = max(taken.plain_s, taken.with_s)
+            self._calls = max(1, round(BLOCK_S / taken.plain_s))
+        while True:
+            yield self._round()
+
+    def _round(self) -> Round:
+        seconds = [0.0, 0.0]
+        for side in self._order.sample((0, 1), 2):
+            seconds[side] = self._time(side)
+        return Round(*seconds)
+
+    def _time(self, side: int) -> float:
+        expected_s = self._per_call_s * self._calls
+        if self._scope == "ranks":
+            return self._sides[0].time(Block(side, self._calls), expected_s)
+        return self._sides[side].time(Block(0, self._calls), expected_s)
+
+
+def scope_of(treatment: Treatment, against: Treatment, case: Case) -> Scope:
+    """Return whether both can be timed in the same ranks: they differ in what a process group is given, or in
+    what the timed program does."""
+    if case.kind == "program":
+        return "process"
+    same_guards = treatment.profile.guards == against.profile.guards
+    same_process = _without(treatment.profile.env) == _without(against.profile.env)
+    return "ranks" if same_guards and same_process else "process"
+
+
+def _group_variables(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in env if name in GROUP_VARIABLES)
+
+
+def _without(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in env if name not in GROUP_VARIABLES)
+
+
+def machine() -> str:
+    """Return what a figure was measured on, in a line."""
+    model = ""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = os.getloadavg()[0]
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores, {model or os.uname().machine}, {memory_gib:.0f} GiB, load {load:.1f}"
+
+
+@contextmanager
+def _sigterm_as_sigint() -> Iterator[None]:
+    """SIGTERM ends a measurement as Ctrl-C does, also where the caller ignored SIGINT."""
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,63 @@
+"""What is in effect in this rank, read back where it takes effect and not where it was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Final
+
+import torch.distributed as dist
+
+from chaoskit.timing.messages import Prepare
+
+NOT_APPLICABLE: Final = "not applicable here"
+
+Proof = tuple[str, bool]
+"""A sentence, and whether the setting is in effect."""
+
+
+def of(env: tuple[tuple[str, str], ...], asked: Prepare) -> tuple[Proof, ...]:
+    """Return what is in effect of each variable and toggle. After the groups are formed."""
+    found = [_variable(name, value) for name, value in env]
+    for variables in asked.variables:
+        found += [
+            (f"{name}={value}: set while the group of this side formed", True) for name, value in variables
+        ]
+    for toggle in filter(None, asked.toggles):
+        found.append((f"{toggle} every {asked.every} steps" if asked.every else toggle, True))
+    return tuple(found)
+
+
+def _variable(name: str, value: str) -> Proof:
+    said, good = _READERS.get(name, _environment)(name, value)
+    return f"{name}={value}: {said}", good
+
+
+def _environment(name: str, value: str) -> Proof:
+    if os.environ.get(name) == value:
+        return "in the environment of the rank", True
+    return "missing in the environment of the rank", False
+
+
+def _debug_level(_: str, value: str) -> Proof:
+    level = dist.get_debug_level().name  # type: ignore[attr-defined]
+    return f"torch.distributed has debug level {level}", level == value.upper()
+
+
+def _flight_recorder(_: str, value: str) -> Proof:
+    """Both groups have been used once by now, so a recorder that is on holds something."""
+    from torch._C import _distributed_c10d as c10d
+
+    dump = getattr(c10d, "_dump_fr_trace_json", None)
+    if dump is None:
+        return "this torch cannot say what its flight recorder holds", False
+    entries = len(json.loads(dump()).get("entries", ()))
+    return f"the flight recorder holds {entries} entries", (entries > 0) == (value != "0")
+
+
+_READERS: Final[dict[str, Callable[[str, str], Proof]]] = {
+    "TORCH_DISTRIBUTED_DEBUG": _debug_level,
+    "TORCH_FR_BUFFER_SIZE": _flight_recorder,
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": _flight_recorder,
+}
