@@ -1,9 +1,9 @@
 """From timed pairs of blocks to a ratio with its interval. Pure.
 
 Rounds of one start of ranks share what came about by chance at that start (where memory and threads lie), so
-they are no independent samples of the difference between two settings: what is resampled is starts. Few starts
-say little of how starts differ; the interval is widened for that as Student's distribution says. Of a single
-start (a user's program that takes long) only its rounds can be resampled.
+they are no independent samples of the difference between two settings: what is resampled is starts. Few
+starts say little of how starts differ; the interval is widened for that as Student's distribution says. Of a
+single start (a user's program that takes long) only its rounds can be resampled.
 """
 
 from __future__ import annotations

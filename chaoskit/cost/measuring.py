@@ -42,6 +42,9 @@ START_SHARE = 3.0
 ROUNDS_MIN = 5
 WARM_ROUNDS = 2
 LAUNCHES_MIN = 5
+"""So many starts are timed, also beyond the budget ..."""
+OVER_BUDGET_MAX = 3.0
+"""... but not for more than so many times as long."""
 GROUP_VARIABLES = frozenset(
     {
         "TORCH_GLOO_LAZY_INIT", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT",
@@ -144,15 +147,16 @@ class _One:
             self._load()
             begun = time.monotonic()
             while not self._enough(time.monotonic() - begun):
-                self._launch(begun)
-        except ranks.ProgramEnded:
-            problem = "" if any(self.launches) else "the program ended before a pair of blocks was timed"
+                with contextlib.suppress(ranks.ProgramEnded):  # what it has made of steps counts
+                    self._launch()
         except ranks.SetFailed as failed:
             problem = str(failed)
         except KeyboardInterrupt:
             self.interrupted = True
             problem = "" if any(self.launches) else "interrupted before anything was timed"
         rounds = [launch for launch in self.launches if launch]
+        if not rounds:
+            problem = problem or "the program ended before a pair of blocks was timed: let it make more steps"
         estimate = intervals.estimate(rounds, self.whole.seed) if rounds and not problem else None
         request = self.whole.request
         return Comparison(
@@ -171,26 +175,27 @@ class _One:
         rounds = [launch for launch in self.launches if launch]
         so_far = intervals.estimate(rounds, self.whole.seed) if rounds else None
         self.whole.observer.timed(elapsed_s, so_far)
-        if elapsed_s >= self.whole.request.budget_s:
-            return True
-        return so_far is not None and len(rounds) >= LAUNCHES_MIN and so_far.width <= self.whole.request.width
+        budget_s = self.whole.request.budget_s
+        if len(self.launches) < LAUNCHES_MIN:
+            return elapsed_s >= OVER_BUDGET_MAX * budget_s or (len(self.launches) > 1 and not rounds)
+        return elapsed_s >= budget_s or (so_far is not None and so_far.width <= self.whole.request.width)
 
     # ------------------------------------------------------------ one start of ranks
 
-    def _launch(self, begun: float) -> None:
+    def _launch(self) -> None:
         """Start the ranks of both sides, time rounds, end them. Raises SetFailed."""
         start = time.monotonic()
+        rounds: list[Round] = []
+        self.launches.append(rounds)
         with ExitStack() as stack:
             sides = [stack.enter_context(self._started(number)) for number in self._sets()]
             prepared = [side.prepare(asked) for side, asked in zip(sides, self._asked(), strict=True)]
             self._prove(prepared)
             self.batch = prepared[0].batch
             timer = _Timer(sides, self.scope, self.whole.random)
-            took_s = time.monotonic() - start
-            until = time.monotonic() + max(LAUNCH_S, START_SHARE * took_s)
-            until = min(until, max(begun + self.whole.request.budget_s, time.monotonic()))
-            rounds: list[Round] = []
-            self.launches.append(rounds)
+            began = time.monotonic()
+            longest_s = self.whole.request.budget_s / LAUNCHES_MIN
+            until = began + min(longest_s, max(LAUNCH_S, START_SHARE * (began - start)))
             for taken in timer.rounds():
                 rounds.append(taken)
                 if time.monotonic() >= until and len(rounds) >= ROUNDS_MIN:

@@ -19,6 +19,10 @@ Scope = Literal["ranks", "process"]
 sets of ranks, of which one rests while the other runs."""
 
 
+LAUNCHES_TOLD = 3
+"""Two starts of the same ranks differ by chance: of fewer, no difference between settings is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Treatment:
     """One side of a comparison. ``name`` is what the user typed, ``says`` how a sentence calls it."""
@@ -60,8 +64,8 @@ class Estimate:
 
     @property
     def is_difference(self) -> bool:
-        """True where the interval does not hold 1."""
-        return not self.low <= 1.0 <= self.high
+        """True where the interval does not hold 1, and enough starts were timed to say so."""
+        return self.launches >= LAUNCHES_TOLD and not self.low <= 1.0 <= self.high
 
     @property
     def width(self) -> float:

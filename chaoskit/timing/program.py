@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from chaoskit import progress
 from chaoskit.model import Workload
@@ -17,9 +18,9 @@ from chaoskit.timing.messages import Block, Failed, Prepared, Timed, Wire
 class Pacer:
     """Rests at the end of a step until it is told how many to time. A listener of chaoskit.progress."""
 
-    def __init__(self, wire: Wire, proofs: tuple[str, ...]) -> None:
+    def __init__(self, wire: Wire, prepared: Callable[[], Prepared]) -> None:
         self._wire = wire
-        self._proofs = proofs
+        self._prepared = prepared  # asked after the first step: the program has formed its groups by then
         self._calls = 0  # of the block that is under way; 0: none has been asked for yet
         self._left = 0
         self._started: float | None = None  # None: the step that is not timed, with which all ranks begin
@@ -35,7 +36,7 @@ class Pacer:
 
     def _answer(self, now: float) -> None:
         """Say how long the block took, and rest until the next is asked for."""
-        self._wire.send(Prepared(self._proofs) if self._started is None else Timed(now - self._started))
+        self._wire.send(self._prepared() if self._started is None else Timed(now - self._started))
         told = self._wire.receive()
         if told is None:  # enough has been measured; whatever the program does at its end is not wanted
             os._exit(0)
@@ -55,9 +56,9 @@ class Pacer:
         """The end is told by the end of the program."""
 
 
-def follow(wire: Wire, chosen: Workload, proofs: tuple[str, ...]) -> int:
+def follow(wire: Wire, chosen: Workload, prepared: Callable[[], Prepared]) -> int:
     """Run the program to its end, or until the one that measures has enough."""
-    pacer = Pacer(wire, proofs)
+    pacer = Pacer(wire, prepared)
     progress.subscribe(pacer)
     progress.count_optimizer_steps()
     program.run(chosen)

@@ -69,8 +69,16 @@ def _run(plan: Plan, slot: int) -> int:
     context = ProvingContext(asked.backend)
     arm(plan.profile.guards, context)
     if asked.kind == "program":
-        return follow(wire, plan.workload, tuple(context.announced))
+        return follow(wire, plan.workload, lambda: _prepared(asked, context, plan.profile.env))
     return _answer(wire, asked, context, plan.profile.env)
+
+
+def _prepared(
+    asked: Prepare, context: ProvingContext, env: tuple[tuple[str, str], ...], batch: int = 0
+) -> Prepared:
+    found = proofs.of(env, asked)
+    missing = tuple(said for said, in_effect in found if not in_effect)
+    return Prepared((*context.announced, *(said for said, _ in found)), missing, batch)
 
 
 def _answer(wire: Wire, asked: Prepare, context: ProvingContext, env: tuple[tuple[str, str], ...]) -> int:
@@ -80,9 +88,7 @@ def _answer(wire: Wire, asked: Prepare, context: ProvingContext, env: tuple[tupl
         wire.send(Failed(unfit))
         return 0
     bench.prepare()
-    found = proofs.of(env, asked)
-    missing = tuple(said for said, in_effect in found if not in_effect)
-    wire.send(Prepared((*context.announced, *(said for said, _ in found)), missing, bench.batch))
+    wire.send(_prepared(asked, context, env, bench.batch))
     while (told := wire.receive()) is not None:
         assert isinstance(told, Block)
         wire.send(Timed(bench.block(told.side, told.calls)))
