@@ -1,9 +1,9 @@
 """How narrow the interval of a cost gets, and how often it tells a difference where there is none.
 
-Three figures of `chaoskit cost`'s own measuring: half the width of the 95 % interval for a 1 MiB gloo all_reduce
-of two ranks after 30 s (goal: 2 %), with both sides in the same ranks and in sets of ranks of their own; A/A
-comparisons, short ones, that rightly show no difference (goal: 90 of 100); and the same figure by a plain loop
-of its own, in turns with it.
+Three figures of `chaoskit cost`'s own measuring: half the width of the 95 % interval for a 1 MiB gloo
+all_reduce of two ranks after 30 s (goal: 2 %), with both sides in the same ranks and in sets of ranks of
+their own; A/A comparisons, short ones, that rightly show no difference (goal: 90 of 100); and the same figure by a
+plain loop of its own, in turns with it.
 
     python benchmarks/cost_interval.py [--runs 100] [--seconds 3] [--width-seconds 30]
 """
@@ -128,8 +128,8 @@ def reference(folder: str) -> None:
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     medians = [statistics.median(column) * 1e3 for column in zip(*pairs, strict=True)]
     _figures.note(
-        f"all_reduce of 1 MiB: {medians[0]:.2f} ms by chaoskit cost, {medians[1]:.2f} ms by a plain loop; ratio "
-        f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}, {len(ratios)} pairs)"
+        f"all_reduce of 1 MiB: {medians[0]:.2f} ms by chaoskit cost, {medians[1]:.2f} ms by a plain loop; "
+        f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}, {len(ratios)} pairs)"
     )
 
 
