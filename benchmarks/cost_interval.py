@@ -2,8 +2,8 @@
 
 Three figures of `chaoskit cost`'s own measuring: half the width of the 95 % interval for a 1 MiB gloo
 all_reduce of two ranks after 30 s (goal: 2 %), with both sides in the same ranks and in sets of ranks of
-their own; A/A comparisons, short ones, that rightly show no difference (goal: 90 of 100); and the same figure by a
-plain loop of its own, in turns with it.
+their own; A/A comparisons, short ones, that rightly show no difference (goal: 90 of 100); and the same figure
+by a plain loop of its own, in turns with it.
 
     python benchmarks/cost_interval.py [--runs 100] [--seconds 3] [--width-seconds 30]
 """
