@@ -7,6 +7,7 @@ import dataclasses
 import click
 
 from chaoskit.cli.printing import plain, say, say_json
+from chaoskit.cli.profiles_check import check
 from chaoskit.model import Guard, Profile
 
 
@@ -16,7 +17,7 @@ from chaoskit.model import Guard, Profile
 )
 @click.pass_context
 def profiles(ctx: click.Context, form: str) -> None:
-    """List the built-in profiles; `profiles show NAME` tells all of one."""
+    """List the built-in profiles; `profiles show NAME` tells all of one, `profiles check` what is wrong."""
     if ctx.invoked_subcommand is not None:
         return
     from chaoskit.scenario import load_profile, profile_names
@@ -31,6 +32,9 @@ def profiles(ctx: click.Context, form: str) -> None:
         variables = ", ".join(f"{k}={v}" for k, v in one.env)
         say(f"{one.name:<{width}}  {one.summary}")
         say(f"{'':<{width}}  {guards}{f'; {variables}' if variables else ''}")
+
+
+profiles.add_command(check)
 
 
 @profiles.command("show")

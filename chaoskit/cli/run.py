@@ -64,6 +64,11 @@ Engine = Callable[[RunRequest, Observer], RunResult]
     metavar="N",
     help="Start N ranks instead of the scenario's number.",
 )
+@click.option(
+    "--gpu-sharing",
+    metavar="auto|host-ids|multi-rank",
+    help="How ranks share a GPU on nccl, where there are fewer GPUs than ranks (default: the scenario's).",
+)
 @click.option("--jobs", metavar="N", help="At most N busy arms at a time (default: the number of cores).")
 @click.option("--seed", metavar="S", help="The seed of everything random (default: drawn, and printed).")
 @click.option("--repeat", metavar="N", help="Run every arm N times and compare.")
@@ -111,6 +116,7 @@ def run(**typed: object) -> None:
     options = RunOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
     asked = read(options, library())
     tell_left_out(sys.stderr)
+    _tell_of_profile(asked, options.profile or "")
     if asked.request.program is not None and asked.form != "json":
         complain(f"{asked.request.program.name} is run once without any fault first, to see what it does")
     sys.exit(execute(asked, engine.run, sys.stdout, sys.stderr))
@@ -123,6 +129,18 @@ def tell_left_out(stderr: IO[str] | None) -> None:
     names = sorted(name for name in os.environ if name.startswith(LEFT_OUT))
     if names and stderr is not None:
         print(f"not given to the ranks (put it into a profile to test it): {', '.join(names)}", file=stderr)
+
+
+def _tell_of_profile(asked: Asked, given: str) -> None:
+    """Say in one line that something is wrong with the user's own profile. The built-in ones are as meant."""
+    from chaoskit.cli.profiles_check import in_one_line
+    from chaoskit.scenario import profile_names
+
+    if asked.request.profile is None or given in profile_names():
+        return
+    named = {b for s in asked.request.scenarios for b in (asked.request.backend or s.topology.backend,)}
+    if line := in_one_line(asked.request.profile, given, next(iter(named)) if len(named) == 1 else None):
+        complain(line)
 
 
 def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> ExitCode:

@@ -108,6 +108,11 @@ def _inside(file: str, here: Path) -> str:
     return "" if inside in (".", "..") or inside.startswith("../") else inside
 
 
+def annotation(level: str, title: str, message: str, file: str = "", line: int = 0) -> str:
+    """Return one annotation (error, warning or notice). ``file`` is as seen from the checkout."""
+    return _line(level, _Note(title, message, file, line))
+
+
 def _line(level: str, note: _Note) -> str:
     properties = {"file": safe(note.file), "line": str(note.line) if note.line else ""}
     properties["title"] = safe(note.title, longest=LONGEST_NAME)

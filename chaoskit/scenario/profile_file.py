@@ -56,16 +56,35 @@ def _built_in(name: str) -> Profile:
 
 
 def _profile(document: Document) -> Profile:
+    found = partial_profile(document)
+    if document.problems:
+        raise InvalidInput(sorted(document.problems, key=lambda p: p.line))
+    return found
+
+
+def partial_profile(document: Document) -> Profile:
+    """Return what can be read of a profile; what is wrong with the rest is noted in the document."""
     found = read_model(ProfileFile, document.data, document, ())
-    guards_given = document.data.get("guards") if isinstance(document.data, dict) else None
+    data = document.data if isinstance(document.data, dict) else {}
+    guards_given = data.get("guards")
     made = _guards(guards_given, document) if isinstance(guards_given, dict) else ()
-    for name, _ in found.env if found is not None else ():
+    env = found.env if found is not None else _readable(data.get("env"))
+    for name, _ in env:
         if name in OF_THE_LAUNCHER:
             message = f"env.{name} is set by the launcher for each rank; a profile cannot"
             document.problem(("env", name), message, "use an environment fault to make it wrong on a rank")
-    if document.problems or found is None:
-        raise InvalidInput(sorted(document.problems, key=lambda p: p.line))
-    return Profile(found.name, found.summary, made, found.env, document.file)
+    if found is None:
+        return Profile("", "", made, env, document.file)
+    return Profile(found.name, found.summary, made, env, document.file)
+
+
+def _readable(env: object) -> tuple[tuple[str, str], ...]:
+    pairs = env.items() if isinstance(env, dict) else ()
+    return tuple(
+        (k, str(v))
+        for k, v in pairs
+        if isinstance(k, str) and isinstance(v, (str, int)) and type(v) is not bool
+    )
 
 
 def _guards(raw: dict[object, object], document: Document) -> tuple[Guard, ...]:
