@@ -1,7 +1,6 @@
 """A step of a DDP model: forward, backward with an all_reduce per bucket, optimizer."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: torch compares the hints of a communication hook with types.
 import math
 import time
 

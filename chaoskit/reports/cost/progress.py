@@ -1,0 +1,149 @@
+"""The progress of a measurement: a line that changes on a terminal, else plain lines on stderr.
+
+An observer of the measuring (chaoskit.cost.request), and of the engine while detection runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status as Spinner
+from rich.text import Text
+
+from chaoskit.cost.sentence import FAULTS, cost, duration
+from chaoskit.cost.values import Case, Comparison, Estimate
+from chaoskit.model import Outcome, Verdict
+from chaoskit.reports.console import Pen
+from chaoskit.reports.cost.rows import step
+from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.wording import plural, seconds
+from chaoskit.request import ArmId, Silent
+
+SHOWN_EVERY_S = 0.2
+
+
+class CostProgress(Silent):
+    """Tells of comparisons as they begin, narrow and end. ``budget_s`` is what each may take."""
+
+    def __init__(
+        self,
+        console: Console,
+        comparisons: int,
+        budget_s: float,
+        live: bool,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = console
+        self._pen = Pen(console)
+        self._total = comparisons
+        self._budget_s = budget_s
+        self._live = live
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gone = False
+        self._number = 0
+        self._what = ""
+        self._said = ""
+        self._shown_s = 0.0
+        self._spinner: Spinner | None = None
+        self._announced = False
+        self._arms_left = 0
+        self._heartbeat = Heartbeat(self._still_running, every_s)
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._spinner = self._console.status("")
+            self._spinner.start()
+        self._heartbeat.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._heartbeat.__exit__()
+        if self._spinner is not None:
+            self._spinner.stop()
+
+    # ------------------------------------------------------------ measuring
+
+    def started(self, run_dir: Path, seed: int, comparisons: int) -> None:
+        if self._announced:  # the next model of a sweep
+            return
+        self._announced = True
+        most = duration(self._total * self._budget_s)
+        where = self._pen.text(str(run_dir))
+        self._line(f"{plural(self._total, 'comparison')}, at most {most}, seed {seed}, run directory {where}")
+
+    def comparison_started(self, treatment: str, case: Case) -> None:
+        self._number += 1
+        self._what = (
+            f"[{self._number}/{self._total}] {self._pen.name(treatment)}, {self._pen.name(case.name)}"
+        )
+        self._said = "starting ranks"
+        self._show(self._said)
+
+    def timed(self, elapsed_s: float, so_far: Estimate | None) -> None:
+        passed = f"{seconds(elapsed_s)} of {seconds(self._budget_s)}"
+        self._said = passed if so_far is None else f"{passed}, {self._plain(cost(so_far))} so far"
+        if self._clock() - self._shown_s >= SHOWN_EVERY_S:
+            self._shown_s = self._clock()
+            self._show(self._said)
+
+    def comparison_ended(self, comparison: Comparison) -> None:
+        estimate = comparison.estimate
+        if estimate is None:
+            self._line(f"{self._what}: not timed: {self._pen.text(comparison.problem)}", "yellow")
+            return
+        times = f"{step(estimate.plain_s)} → {step(estimate.with_s)}"
+        self._line(self._plain(f"{self._what}: {cost(estimate)}, {times}"))
+
+    # ------------------------------------------------------------ detection
+
+    def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
+        self._arms_left = len(arms)
+        self._what = "detection"
+        where = self._pen.text(str(run_dir))
+        self._line(f"detection: {plural(len(arms), 'arm')} with a fault, run directory {where}")
+
+    def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
+        self._arms_left -= 1
+        fault = FAULTS.get(arm.scenario, self._pen.name(arm.scenario))
+        ended = verdict.outcome is Outcome.FAILED
+        came = seconds(verdict.latency_s) if ended else str(verdict.outcome or verdict.status)
+        self._said = f"{plural(max(0, self._arms_left), 'arm')} left, {fault}: {came}"
+        self._show(self._said)
+
+    # ------------------------------------------------------------ printing
+
+    def _still_running(self, passed_s: float) -> None:
+        """A sign of life, from the heartbeat's thread."""
+        if not self._live:
+            self._print(Text(f"after {seconds(passed_s)}: {self._what}: {self._said}", "dim"))
+
+    def _show(self, said: str) -> None:
+        if self._spinner is not None:
+            self._spinner.update(Text(f"{self._what}: {said}"))
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._heartbeat.said()
+        self._print(Text(text, style))
+
+    def _print(self, line: Text) -> None:
+        with self._lock:
+            if self._gone:
+                return
+            try:
+                self._console.print(line, soft_wrap=True)
+                self._console.file.flush()
+            except (OSError, ValueError):  # the reader went away; the measurement goes on
+                self._gone = True
+
+    def _plain(self, text: str) -> str:
+        """Signs of ours are read also where only ASCII can be printed."""
+        if self._pen.more != "…":
+            text = text.replace("→", "->").replace("×", "x").replace("µ", "u")
+        return self._pen.text(text)
