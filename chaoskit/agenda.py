@@ -27,12 +27,14 @@ from chaoskit.model import (
     Verdict,
     Workload,
 )
+from chaoskit.placing import placement_of
 from chaoskit.plan import fixes_world, launcher_of, make_plan
 from chaoskit.request import WATCH, ArmId, RunRequest, WatchRequest
 from chaoskit.rerun import DEFAULTS
 from chaoskit.scenario import check_ranks, hardened_arm, load_profile
 from chaoskit.scenario.adapting import Unfit, adapt
 from chaoskit.scenario.survey import Survey
+from chaoskit.sharing import CannotShare, Placement
 
 CONTROL = scenario_result.CONTROL
 
@@ -77,9 +79,16 @@ def watched(request: WatchRequest) -> Scenario:
 def plan_to_watch(request: WatchRequest, seed: int, port: int | None) -> Plan:
     """Return the plan of the only arm of a watched program. Its profile's durations are not shortened."""
     profile = request.profile or load_profile(DEFAULTS)
+    scenario = watched(request)
+    launcher = request.launcher or launcher_of(request.program)
+    try:
+        placement = placement_of(scenario.topology, request.backend, launcher, None, isolated=port is None)
+    except CannotShare as why:
+        raise usage(f"{request.ranks} ranks cannot be had on nccl here: {why}") from None
     return make_plan(
-        watched(request), WATCH, profile=profile, hardened_profile=profile, seed=seed, time_scale=1.0,
+        scenario, WATCH, profile=profile, hardened_profile=profile, seed=seed, time_scale=1.0,
         timeout_s=request.timeout_s, master_port=port, launcher=request.launcher, stall_s=request.stall_s,
+        placement=placement,
     )  # fmt: skip
 
 
@@ -145,10 +154,11 @@ class Agenda:
         pace_s = survey.pace_s if survey is not None else 0.0
         ranks, unfit_ranks = self._ranks(scenario, backend)
         item.skip = item.skip or unfit_ranks
+        placement, unshared = self._placement(scenario, backend, ranks)
         for repeat in range(1, self._request.repeat + 1):
-            for arm, plan in self._plans(scenario, backend, repeat, ranks, notes, pace_s):
+            for arm, plan in self._plans(scenario, backend, repeat, ranks, notes, pace_s, placement):
                 item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = plan
-        item.skip = item.skip or self._why_not(scenario, backend)
+        item.skip = item.skip or self._why_not(scenario, backend) or unshared
         return item
 
     def _ranks(self, scenario: Scenario, backend: Backend) -> tuple[int | None, str]:
@@ -164,6 +174,17 @@ class Agenda:
         unfit = check_ranks(resized)
         return (None, unfit[0].message) if unfit else (asked, "")
 
+    def _placement(
+        self, scenario: Scenario, backend: Backend, ranks: int | None
+    ) -> tuple[Placement | None, str]:
+        """How the ranks are put on GPUs, and why that cannot be had, or an empty text."""
+        topology = dataclasses.replace(scenario.topology, ranks=ranks or scenario.topology.ranks)
+        launcher = self._request.launcher or launcher_of(scenario.workload)
+        try:
+            return placement_of(topology, backend, launcher, self._request.gpu_sharing, self._isolated), ""
+        except CannotShare as why:
+            return None, str(why)
+
     def _plans(
         self,
         scenario: Scenario,
@@ -172,6 +193,7 @@ class Agenda:
         ranks: int | None,
         notes: tuple[str, ...],
         pace_s: float,
+        placement: Placement | None,
     ) -> Iterator[tuple[str, Plan]]:
         request = self._request
         hardened = hardened_arm(scenario)
@@ -204,6 +226,8 @@ class Agenda:
                     stall_s=request.stall_s,
                     pace_s=pace_s,
                     notes=notes,
+                    gpu_sharing=request.gpu_sharing,
+                    placement=placement,
                 ),
             )
 

@@ -6,7 +6,6 @@ imports torch or touches a GPU's state, and what changes the process that tries 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.util
 import json
@@ -19,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from chaoskit import cuda_build, nvml
 from chaoskit.errors import usage
+from chaoskit.gpus import MASK, Gpu, visible
 
 SHARED_MEMORY_BYTES: Final = 128 << 20
 """Less than this in /dev/shm is what breaks data loaders: a container's default is 64 MiB."""
@@ -220,42 +221,37 @@ def _py_spy(name: str) -> Capability:
 def _gpu(name: str) -> Capability:
     remedy = "an NVIDIA GPU with its driver; container: docker run --gpus all"
     try:
-        count = _gpu_count()
-    except (OSError, AttributeError) as error:
+        found = nvml.gpus()
+    except OSError as error:
         return Capability(name, False, f"no NVIDIA driver: {error}", remedy)
-    if not count:
+    if not found:
         return Capability(name, False, "the NVIDIA driver sees no GPU", remedy)
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
-        detail = f"{count} NVIDIA GPU, hidden by CUDA_VISIBLE_DEVICES"
-        return Capability(name, False, detail, "unset CUDA_VISIBLE_DEVICES")
-    return Capability(name, True, f"{count} NVIDIA GPU")
+    shown = visible(found, os.environ.get(MASK))
+    if not shown:
+        detail = f"{len(found)} NVIDIA GPU, hidden by {MASK}={os.environ.get(MASK, '')}"
+        return Capability(name, False, detail, f"unset {MASK}, or name a GPU that is here")
+    of = f" of {len(found)}" if len(shown) < len(found) else ""
+    kinds = ", ".join(dict.fromkeys(gpu.name for gpu in shown if gpu.name))
+    return Capability(name, True, f"{len(shown)}{of} NVIDIA GPU" + (f" ({kinds})" if kinds else ""))
 
 
-def _gpu_count() -> int:
-    """Ask the driver through NVML, which makes no CUDA context, so that later forks stay healthy."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    code = nvml.nvmlInit_v2()
-    if code != 0:
-        raise OSError(f"NVML error {code}")
+def gpus() -> tuple[Gpu, ...]:
+    """Return the GPUs that the ranks will see, as they are now; none where there is no driver."""
     try:
-        count = ctypes.c_uint(0)
-        code = nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        if code != 0:
-            raise OSError(f"NVML error {code}")
-        return count.value
-    finally:
-        nvml.nvmlShutdown()
+        return visible(nvml.gpus(), os.environ.get(MASK))
+    except OSError:
+        return ()
 
 
 def _nccl(name: str) -> Capability:
     gpu = find("gpu")
     if not gpu.available:
         return Capability(name, False, gpu.detail, gpu.remedy)
-    torch = importlib.util.find_spec("torch")  # finds, and does not import
-    folder = os.path.dirname(torch.origin) if torch is not None and torch.origin else ""
-    if not os.path.exists(os.path.join(folder, "lib", "libtorch_cuda.so")):
+    if not cuda_build.has_cuda():
         return Capability(name, False, "this torch has no CUDA", "a CUDA build of torch (see pytorch.org)")
-    return Capability(name, True, f"{gpu.detail}, torch with CUDA")
+    version = cuda_build.nccl_version()
+    nccl = f"NCCL {'.'.join(map(str, version))}" if version else "an NCCL of unknown version"
+    return Capability(name, True, f"{gpu.detail}, torch with CUDA and {nccl}")
 
 
 _PROBES: Final[dict[str, Callable[[str], Capability]]] = {

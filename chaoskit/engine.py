@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from chaoskit import admission, capabilities, codec, private, rundir
+from chaoskit import admission, capabilities, codec, placing, private, rundir
 from chaoskit.agenda import Agenda, Item, plan_to_watch, watched
 from chaoskit.errors import LaunchFailed
 from chaoskit.history import History
@@ -128,7 +128,8 @@ class _Run:
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
     def _run_all(self, run_dir: Path) -> None:
-        schedule: Schedule[ArmId, Verdict] = Schedule(self.request.jobs or len(os.sched_getaffinity(0)))
+        active = self.request.jobs or len(os.sched_getaffinity(0))
+        schedule: Schedule[ArmId, Verdict] = Schedule(active, self._gpu_supply())
         with (
             _stop_pipe() as (stop_r, stop_w),
             ServerPool(self._preload(), keep_all=self.watched_by is not None) as pool,
@@ -147,9 +148,15 @@ class _Run:
             for key, item in by_key.items():
                 pool.server(startup_env(item.plans[key].profile))  # in this thread: a server dies with it
             for key, item in by_key.items():
-                schedule.add(Task(key, partial(arm.run, key, item.plans[key])))
+                plan = item.plans[key]
+                schedule.add(Task(key, partial(arm.run, key, plan), claims=plan.gpu_mib))
             if by_key:
                 self._listen(schedule, by_key, arm)
+
+    def _gpu_supply(self) -> int:
+        """The GPU memory that arms may take together, with a tenth kept back."""
+        plans = [plan for item in self.items if not item.skip for plan in item.plans.values()]
+        return placing.supply_mib() * 9 // 10 if any(plan.gpu_mib for plan in plans) else 0
 
     def _preload(self) -> tuple[str, ...]:
         """What the servers load: what builds virtual hosts too, where arms need it and would each load it."""

@@ -8,22 +8,40 @@ from __future__ import annotations
 from chaoskit.faults import RankFault
 from chaoskit.model import Injection, RankPlan, Topology
 from chaoskit.network import STORE_HOST, Network, host_of_each_rank
+from chaoskit.sharing import Placement, variables
 
 ADDRESS = "127.0.0.1"
 
 
 def processes(
-    topology: Topology, injections: tuple[Injection, ...], port: int, network: Network | None
+    topology: Topology,
+    injections: tuple[Injection, ...],
+    port: int,
+    network: Network | None,
+    placement: Placement | None = None,
+    given: frozenset[str] = frozenset(),
 ) -> tuple[RankPlan, ...]:
-    """Return the processes to start, in order. ``port`` is MASTER_PORT."""
+    """Return the processes to start, in order. ``port`` is MASTER_PORT.
+
+    ``placement`` is how they are put on GPUs, ``given`` are the variables of the arm's profile.
+    """
     hosts = ("",) * topology.ranks
     if network is not None:
         hosts = host_of_each_rank(topology.ranks, topology.hosts)
     address = network.store if network is not None else ADDRESS
     return tuple(
-        _process(slot, environment(slot, hosts, address, port), injections, hosts[slot])
+        _process(
+            slot,
+            environment(slot, hosts, address, port) | _of_gpus(placement, slot, given),
+            injections,
+            hosts[slot],
+        )
         for slot in range(topology.ranks)
     )
+
+
+def _of_gpus(placement: Placement | None, slot: int, given: frozenset[str]) -> dict[str, str]:
+    return {} if placement is None else dict(variables(placement, slot, given))
 
 
 def environment(slot: int, hosts: tuple[str, ...], address: str, port: int) -> dict[str, str]:

@@ -3,7 +3,7 @@
 ``Scenario ──plan──▶ Plan ──run──▶ History ──judge──▶ Verdict``. The events of a history are in
 :mod:`chaoskit.history`. Durations are seconds in fields named ``*_s``; in YAML the same key is
 written without ``_s``. What is said of an arm is in :mod:`chaoskit.verdict`, and can be had from here too.
-This module may import nothing of chaoskit but errors, network and verdict, and neither
+This module may import nothing of chaoskit but errors, network, sharing and verdict, and neither
 torch nor pydantic.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from chaoskit.network import STORE_HOST, Network, Nic
+from chaoskit.sharing import Asked
 from chaoskit.verdict import (
     Backend as Backend,
 )
@@ -57,6 +58,7 @@ ALL_RANKS: Literal["all"] = "all"
 RankSet = tuple[int, ...] | Literal["all"]
 TimeoutName = Literal["init", "collective", "store"]
 Launcher = Literal["forkserver", "torchrun", "command"]
+GpuSharing = Asked
 
 
 class Phase(enum.StrEnum):
@@ -277,7 +279,8 @@ class Topology:
     """``ranks`` processes are started, on this machine or, with ``hosts`` or ``nics``, on virtual hosts.
 
     ``own_name`` is what the name of each host resolves to on itself: an interface or an address; '' is its
-    first interface that is in a switch.
+    first interface that is in a switch. ``gpu_sharing`` is how ranks share GPUs where there are too few
+    (:mod:`chaoskit.sharing`).
     """
 
     ranks: int = 4
@@ -285,6 +288,7 @@ class Topology:
     hosts: int = 1
     nics: tuple[Nic, ...] = ()
     own_name: str = ""
+    gpu_sharing: GpuSharing = "auto"
 
     @property
     def is_virtual(self) -> bool:
@@ -424,6 +428,7 @@ class Plan:
     launcher: Launcher = "forkserver"
     notes: tuple[str, ...] = ()  # what was changed to fit this run, for the report
     network: Network | None = None  # the virtual hosts
+    gpu_mib: int = 0  # what the arm is reckoned to need of the fullest GPU
     schema_version: int = 1
 
     @property

@@ -18,6 +18,7 @@ from chaoskit.model import (
     Arm,
     Backend,
     Contract,
+    GpuSharing,
     Injection,
     Launcher,
     Plan,
@@ -33,9 +34,13 @@ from chaoskit.profiles.variables import lookup
 from chaoskit.rerun import Choices, replaced, rerun_text, same
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
 from chaoskit.scenario.profile_file import load_profile
+from chaoskit.sharing import Placement, overridden
 
-AUTO_COLLECTIVE_S = 3.0
-"""What the automatic time scale makes of the hardened profile's collective timeout."""
+AUTO_COLLECTIVE_S: dict[Backend, float] = {"gloo": 3.0, "nccl": 10.0}
+"""What the automatic time scale makes of the hardened profile's collective timeout. Under NCCL the first
+operations load kernels, and ranks may take turns on one GPU: that has not been measured, so there is room."""
+GPU_START_S = 60.0
+"""More time to start where ranks make CUDA contexts and NCCL communicators. Not measured either."""
 PACES = 3.0
 """The shortened collective timeout of a user's program is at least this many times its own pace."""
 START_FLOOR_S = 30.0
@@ -73,6 +78,8 @@ def make_plan(
     stall_s: float | None = None,
     pace_s: float = 0.0,
     notes: tuple[str, ...] = (),
+    gpu_sharing: GpuSharing | None = None,
+    placement: Placement | None = None,
 ) -> Plan:
     """Return the plan of one arm.
 
@@ -81,7 +88,8 @@ def make_plan(
     ``time_scale`` None is *auto*. ``timeout_s`` bounds the arm. ``launcher`` None is the one that fits the
     workload. ``stall_s`` is the time without progress that a user's program may take to its fault,
     ``pace_s`` the longest that it was seen to take, undisturbed, from one sign of progress to the next,
-    ``notes`` what was changed to fit it. Raises InvalidInput where the scenario cannot be run with so many
+    ``notes`` what was changed to fit it. ``gpu_sharing`` is the user's choice, ``placement`` how the ranks
+    are put on the GPUs that are here. Raises InvalidInput where the scenario cannot be run with so many
     ranks.
     """
     arm = _arm(scenario, arm)
@@ -94,21 +102,24 @@ def make_plan(
         replaced(scenario, arm, profile, hardened_profile),
         launcher or launcher_of(scenario.workload),
         stall_s,
+        gpu_sharing,
     )
     scenario = _resized(scenario, chosen)
     production = _timeouts(scenario, hardened_profile)
-    scale = _time_scale(time_scale, production, pace_s)
-    start_s = _start_floor_s(scenario, chosen.launcher)
+    scale = _time_scale(time_scale, production, pace_s, chosen.backend)
+    start_s = _start_floor_s(scenario, chosen)
     scaled = _scaled(production, scale, start_s)
     injections = tuple(_resolved(i, scaled) for i in scenario.injections)
     port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)
     network = _network(scenario.topology, profile)
-    processes = launched.processes(scenario.topology, injections, port, network)
+    given = frozenset(name for name, _ in profile.env)
+    processes = launched.processes(scenario.topology, injections, port, network, placement, given)
     hardened_contract = _contract(scenario, hardened_arm(scenario) or arm, chosen)
     contract = _contract(scenario, arm, chosen)
     bounding = hardened_contract if arm.name == CONTROL or contract.within is None else contract
     bound_s = bounding.within.seconds(scaled) if bounding.within is not None else None
     start_limit_s = _start_limit_s(scenario, injections) + start_s
+    start_limit_s += GPU_START_S if chosen.backend == "nccl" else 0.0
     deadline_s = start_limit_s if bound_s is None else bound_s + max(MARGIN_S, MARGIN_SHARE * bound_s)
     limit_s = math.inf if timeout_s is None else timeout_s
     return Plan(
@@ -139,8 +150,9 @@ def make_plan(
         timeout_s=timeout_s,
         stall_s=_stall_s(scenario.workload, chosen),
         launcher=chosen.launcher,
-        notes=notes,
+        notes=notes + _gpu_notes(scenario.topology, profile, placement),
         network=network,
+        gpu_mib=0 if placement is None else placement.mib,
     )
 
 
@@ -150,6 +162,15 @@ def _network(topology: Topology, profile: Profile) -> Network | None:
         return None
     outside = topology.hosts > 1 and any(guard.serves_store for guard in profile.guards)
     return plan_network(topology.hosts, topology.nics, topology.own_name, outside)
+
+
+def _gpu_notes(topology: Topology, profile: Profile, placement: Placement | None) -> tuple[str, ...]:
+    """Which way of sharing a GPU was used, and what of the profile it takes away."""
+    if placement is None or placement.way is None:
+        return ()
+    lost = overridden(placement, profile.env)
+    without = f"without effect where ranks share a GPU so: {', '.join(lost)}"
+    return (placement.note(topology.hosts, topology.ranks), *([without] if lost else []))
 
 
 def launcher_of(program: Workload) -> Launcher:
@@ -225,6 +246,8 @@ def _contract(scenario: Scenario, arm: Arm, chosen: Choices) -> Contract:
         return Contract(outcome=None)
     if contract is None and backend not in scenario.backends:
         contract = arm.expect.on(scenario.topology.backend)
+    if contract is None and arm.name == CONTROL and not arm.expect.outcome:
+        return Contract(outcome=None)
     if contract is None:
         raise usage(
             f"{scenario.name}: the arm {arm.name} expects nothing on {backend}", "add its outcome there"
@@ -249,16 +272,17 @@ def _timeouts(scenario: Scenario, tested: Profile) -> Timeouts:
     )
 
 
-def _time_scale(asked: float | None, production: Timeouts, pace_s: float) -> float:
+def _time_scale(asked: float | None, production: Timeouts, pace_s: float, backend: Backend) -> float:
     if asked is not None:
         return asked
-    wanted_s = max(AUTO_COLLECTIVE_S, PACES * pace_s)
+    wanted_s = max(AUTO_COLLECTIVE_S[backend], PACES * pace_s)
     return min(1.0, wanted_s / production.collective_s) if production.collective_s else 1.0
 
 
-def _start_floor_s(scenario: Scenario, launcher: Launcher) -> float:
-    """What bounds the start of ranks is not shortened below this: they may start apart, or be many."""
-    if not scenario.workload.is_built_in or launcher != "forkserver":
+def _start_floor_s(scenario: Scenario, chosen: Choices) -> float:
+    """What bounds the start of ranks is not shortened below this: they may start apart, be many, or wait for
+    a GPU."""
+    if not scenario.workload.is_built_in or chosen.launcher != "forkserver" or chosen.backend == "nccl":
         return START_FLOOR_S
     return RANK_START_S * max(0, scenario.topology.ranks - FEW_RANKS)
 

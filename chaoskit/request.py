@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from chaoskit.model import Backend, Launcher, Profile, Scenario, ScenarioResult, Verdict, Workload
+from chaoskit.model import Backend, GpuSharing, Launcher, Profile, Scenario, ScenarioResult, Verdict, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class RunRequest:
     launcher: Launcher | None = None  # None: a command brings its own, all else is forked
     stall_s: float | None = None  # time without progress that a user's program may take
     native: bool = False  # a rank that hangs is read with its native frames, too
+    gpu_sharing: GpuSharing | None = None  # how ranks share GPUs where there are too few
 
 
 WATCH_STALL_S = 300.0

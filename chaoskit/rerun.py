@@ -6,7 +6,7 @@ import os
 import shlex
 from dataclasses import dataclass
 
-from chaoskit.model import Arm, Backend, Launcher, Profile, Scenario, Workload
+from chaoskit.model import Arm, Backend, GpuSharing, Launcher, Profile, Scenario, Workload
 from chaoskit.request import WATCH
 from chaoskit.scenario.checks import CONTROL
 from chaoskit.scenario.listing import in_library
@@ -26,6 +26,7 @@ class Choices:
     profile: str = ""  # replaces the hardened arm's
     launcher: Launcher = "forkserver"
     stall_s: float | None = None
+    gpu_sharing: GpuSharing | None = None
 
 
 def same(profile: Profile, name_or_file: str) -> bool:
@@ -59,6 +60,8 @@ def rerun_text(scenario: Scenario, arm: Arm, chosen: Choices) -> str:
         words += ["--backend", chosen.backend]
     if chosen.ranks is not None:
         words += ["--ranks", str(chosen.ranks)]
+    if chosen.gpu_sharing is not None:
+        words += ["--gpu-sharing", chosen.gpu_sharing]
     if chosen.profile:
         words += ["--profile", chosen.profile]
     if chosen.time_scale is not None:

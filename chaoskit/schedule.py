@@ -22,11 +22,15 @@ LIVE_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[K, R]):
-    """Something to run in a thread; ``work`` is given a function to call once it only waits."""
+    """Something to run in a thread; ``work`` is given a function to call once it only waits.
+
+    ``claims`` is what it takes of the schedule's supply (memory of the fullest GPU) as long as it lives.
+    """
 
     key: K
     work: Callable[[Callable[[], None]], R]
     alone: bool = False
+    claims: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,16 @@ class _Idle(Generic[K]):
 
 
 class Schedule(Generic[K, R]):
-    """At most ``active`` tasks that use the CPU at a time. Tasks may be added while it runs."""
+    """At most ``active`` tasks that use the CPU at a time. Tasks may be added while it runs.
 
-    def __init__(self, active: int) -> None:
+    Those that live claim no more than ``supply`` together; one that claims more than there is lives without
+    any other that claims.
+    """
+
+    def __init__(self, active: int, supply: int = 0) -> None:
         self._active_max = max(1, active)
+        self._supply = supply
+        self._claimed: dict[K, int] = {}
         self._waiting: deque[Task[K, R]] = deque()
         self._alone: deque[Task[K, R]] = deque()
         self._heard: queue.SimpleQueue[_Idle[K] | Done[K, R] | None] = queue.SimpleQueue()
@@ -82,18 +92,28 @@ class Schedule(Generic[K, R]):
             self._active.discard(heard.key)
             if isinstance(heard, Done):
                 self._live.discard(heard.key)
+                self._claimed.pop(heard.key, None)
                 yield heard
 
     def _next(self) -> Task[K, R] | None:
         if self._stopped:
             return None
-        if self._waiting and len(self._active) < self._active_max and len(self._live) < LIVE_MAX:
-            return self._waiting.popleft()
+        if len(self._active) < self._active_max and len(self._live) < LIVE_MAX:
+            fitting = next((task for task in self._waiting if self._fits(task)), None)
+            if fitting is not None:
+                self._waiting.remove(fitting)
+                return fitting
         if self._alone and not self._live and not self._waiting:
             return self._alone.popleft()
         return None
 
+    def _fits(self, task: Task[K, R]) -> bool:
+        taken = sum(self._claimed.values())
+        return not task.claims or not taken or taken + task.claims <= self._supply
+
     def _start(self, task: Task[K, R]) -> None:
+        if task.claims:
+            self._claimed[task.key] = task.claims
         self._active.add(task.key)
         self._live.add(task.key)
         threading.Thread(target=self._do, args=(task,), name=f"arm {task.key}", daemon=True).start()

@@ -78,6 +78,17 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("the tests left behind:\n  " + "\n  ".join(map(str, found)), pytrace=False)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What needs a GPU says so where there is none, and is not run."""
+    if item.get_closest_marker("nccl") is not None:
+        from chaoskit import capabilities
+
+        capabilities._tried.cache_clear()  # another test may have shown it a machine that this is not
+        nccl = capabilities.find("nccl")
+        if not nccl.available:
+            pytest.skip(f"nccl: {nccl.detail} (to have it: {nccl.remedy})")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Names the test behind a leftover. Fixtures of a wider scope may keep processes until the end."""

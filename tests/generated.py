@@ -31,6 +31,7 @@ from chaoskit.model import (
 from chaoskit.network import Nic, host_names
 from chaoskit.scenario import check, profile_names
 from chaoskit.scenario.checks import SYNC_ONLY
+from chaoskit.sharing import WAYS
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True)
 texts = st.text(
@@ -70,6 +71,11 @@ _FIELDS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("slow-filesystem", "by_s"): st.one_of(st.just("forever"), seconds, relative_spans),
     ("loader-worker-stuck", "for_s"): st.one_of(st.just("forever"), seconds, relative_spans),
     ("preempt", "grace_s"): st.one_of(st.none(), seconds, relative_spans),
+    ("kill-later", "delay_s"): st.one_of(seconds, relative_spans),
+    ("stuck-kernel", "for_s"): st.one_of(st.just("forever"), seconds, relative_spans),
+    ("cuda-oom", "handler"): st.sampled_from(["none", "destroy-and-exit", "keep-alive"]),
+    ("device-assert", "at_once"): st.booleans(),
+    ("stuck-thread", "thread"): st.sampled_from(["pt_nccl_watchdg", "python"]),
     ("sigterm", "handler"): st.sampled_from(["flag", "exit-zero", "none"]),
 }
 
@@ -90,6 +96,8 @@ def some_faults(draw: st.DrawFn, ranks: int) -> Fault:
         values.setdefault("factor", 0.5)
     if name == "environment":
         values.setdefault("unset", ("LOCAL_RANK",))
+    if name == "same-device" and rank == (0,):
+        values["of"] = 1
     if name == "stale-rendezvous":
         values["rank"] = "all"
     return cls(**values)
@@ -160,7 +168,7 @@ def topologies(draw: st.DrawFn, ranks: int) -> Topology:
     """Topologies without a problem; half of them of one machine."""
     backend = draw(st.sampled_from(["gloo", "nccl"]))
     if draw(st.booleans()):
-        return Topology(ranks, backend)
+        return Topology(ranks, backend, gpu_sharing=draw(st.sampled_from(WAYS)))
     hosts = draw(st.integers(1, ranks))
     some = st.lists(st.sampled_from(host_names(hosts)), min_size=1, unique=True).map(tuple)
     nics = []

@@ -7,21 +7,26 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from chaoskit import capabilities, faults
+from chaoskit import capabilities, cuda_build, faults, nvml
 from chaoskit.errors import InvalidInput
+from chaoskit.gpus import Gpu
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def tried_anew() -> None:
-    capabilities._tried.cache_clear()
-    capabilities._trials.cache_clear()
-    capabilities._networks.cache_clear()
+def tried_anew() -> Iterator[None]:
+    tried = (capabilities._tried, capabilities._trials, capabilities._networks)
+    for one in tried:
+        one.cache_clear()
+    yield
+    for one in tried:
+        one.cache_clear()
 
 
 def test_everything_is_told_with_what_changes_it() -> None:
@@ -131,11 +136,19 @@ def test_the_network_s_features_are_found_one_by_one(monkeypatch: pytest.MonkeyP
 
 
 def test_gpus_that_are_hidden_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capabilities, "_gpu_count", lambda: 8)
+    eight = tuple(Gpu(n, "Fake", f"GPU-{n}") for n in range(8))
+    monkeypatch.setattr(nvml, "gpus", lambda: eight)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert capabilities._gpu("gpu").detail == "8 NVIDIA GPU"
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert not capabilities._gpu("gpu").available
+    assert capabilities._gpu("gpu").detail == "8 NVIDIA GPU (Fake)"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert capabilities._gpu("gpu").detail == "2 of 8 NVIDIA GPU (Fake)"
+    assert [gpu.index for gpu in capabilities.gpus()] == [2, 5]
+    for hidden in ("", "-1", "8", "3,3"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        found = capabilities._gpu("gpu")
+        assert (found.available, found.detail) == (
+            False, f"8 NVIDIA GPU, hidden by CUDA_VISIBLE_DEVICES={hidden}"
+        )  # fmt: skip
 
 
 def test_a_container_with_the_usual_shared_memory_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +157,18 @@ def test_a_container_with_the_usual_shared_memory_is_too_small(monkeypatch: pyte
     found = capabilities.find("shared-memory")
     assert not found.available
     assert "--shm-size" in found.remedy
+
+
+def test_nccl_needs_a_build_with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(nvml, "gpus", lambda: (Gpu(0, "Fake"),))
+    monkeypatch.setattr(cuda_build, "has_cuda", lambda: False)
+    found = capabilities.find("nccl")
+    assert (found.available, found.detail) == (False, "this torch has no CUDA")
+    capabilities._tried.cache_clear()
+    monkeypatch.setattr(cuda_build, "has_cuda", lambda: True)
+    monkeypatch.setattr(cuda_build, "nccl_version", lambda: (2, 27, 3))
+    assert capabilities.find("nccl").detail == "1 NVIDIA GPU (Fake), torch with CUDA and NCCL 2.27.3"
 
 
 @pytest.mark.nccl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -235,3 +236,41 @@ def test_whatever_is_raised_is_heard_and_the_rest_goes_on(error: BaseException, 
     assert done["a"].error is error
     assert done["a"].result is None
     assert done["b"] == Done("b", "over")
+
+
+# ---------------------------------------------------------------- what tasks claim
+
+
+def claiming(work: Work, key: str, claims: int) -> Task[str, str]:
+    return dataclasses.replace(work.task(key), claims=claims)
+
+
+def test_what_lives_claims_no_more_than_there_is(work: Work) -> None:
+    plan: Schedule[str, str] = Schedule(8, supply=10)
+    for key, claims in (("a", 4), ("b", 8), ("c", 6), ("free", 0)):
+        plan.add(claiming(work, key, claims))
+    heard = plan.run()
+    assert begun(heard, 3) == ["a", "c", "free"], "b does not fit beside a, and others do not wait for it"
+    work.tell("a", "idle")  # one that only waits holds its memory all the same
+    work.tell("c", "done")
+    assert ended(heard).key == "c"
+    work.tell("a", "done")
+    assert ended(heard).key == "a"
+    assert begun(heard, 1) == ["b"]
+    for key in ("b", "free"):
+        work.tell(key, "done")
+    assert {h.key for h in heard if isinstance(h, Done)} == {"b", "free"}
+
+
+def test_one_that_claims_more_than_there_is_lives_without_others_that_claim(work: Work) -> None:
+    plan: Schedule[str, str] = Schedule(8, supply=10)
+    for key, claims in (("huge", 99), ("a", 1), ("free", 0)):
+        plan.add(claiming(work, key, claims))
+    heard = plan.run()
+    assert begun(heard, 2) == ["huge", "free"]
+    work.tell("huge", "done")
+    assert ended(heard).key == "huge"
+    assert begun(heard, 1) == ["a"]
+    for key in ("a", "free"):
+        work.tell(key, "done")
+    assert len([h for h in heard if isinstance(h, Done)]) == 2

@@ -188,4 +188,4 @@ def _of_arm(request: RunRequest, seed: int, path: Path, notes: tuple[str, ...]) 
             f"{needing[0]} is set up by the parent of the ranks, which is not chaoskit's here",
             "run it with: chaoskit run " + plan.scenario,
         )
-    return Planned(dataclasses.replace(plan, notes=notes), path, item.skip)
+    return Planned(dataclasses.replace(plan, notes=(*notes, *plan.notes)), path, item.skip)

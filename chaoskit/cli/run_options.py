@@ -20,6 +20,7 @@ from chaoskit.cli.program import ProgramOptions, read_program, read_ranks
 from chaoskit.cli.reporting import Format, read_format
 from chaoskit.model import Launcher, Scenario, Workload
 from chaoskit.request import RunRequest
+from chaoskit.sharing import WAYS
 
 REPEATS_MAX = 100_000
 
@@ -53,6 +54,7 @@ class RunOptions:
     markdown: str | None = None
     github: bool = False
     native: bool = False
+    gpu_sharing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def read(options: RunOptions, library: Library) -> Asked:
         launcher=launcher,
         stall_s=found.duration("--within", options.within),
         native=options.native,
+        gpu_sharing=found.one_of("--gpu-sharing", options.gpu_sharing, WAYS),
     )
     form, wrong = read_format(options.form)
     found.problems += wrong

@@ -42,6 +42,7 @@ class Moment:
     ``reissue`` issues a call once more, as if the script had called it, and waits for it.
     ``defer`` puts the call off until the script has issued its next one in the same group.
     ``network`` changes the network of virtual hosts before it returns; raises RuntimeError where it cannot.
+    ``broken`` says that the fault could not be had after all: nothing can then be said of the arm.
     """
 
     rank: int
@@ -53,6 +54,7 @@ class Moment:
     reissue: Callable[[Call], None] = lambda _: None
     defer: Callable[[Call], None] = lambda _: None
     network: Callable[[Order], None] = lambda _: None
+    broken: Callable[[str], None] = lambda _: None
 
 
 class RankFault(Fault):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from chaoskit.faults._out_of_memory import Handler, give_up
 from chaoskit.faults.family import IN_SCRIPT, Moment, RankFault
 from chaoskit.model import RankSet
 
@@ -42,7 +40,7 @@ class Oom(RankFault):
     releases: ClassVar[Literal["itself"]] = "itself"
 
     rank: RankSet
-    handler: Literal["none", "destroy-and-exit", "keep-alive"] = "none"
+    handler: Handler = "none"
 
     def fire(self, here: Moment) -> None:
         import torch
@@ -53,11 +51,4 @@ class Oom(RankFault):
         try:
             raise torch.OutOfMemoryError(MESSAGE)
         except RuntimeError as error:
-            if self.handler == "none" or "out of memory" not in str(error):
-                raise
-            print(f"out of memory, giving up this batch: {error}", file=sys.stderr, flush=True)
-            if self.handler == "destroy-and-exit":  # inside the except block, as in the articles
-                torch.distributed.destroy_process_group()
-                os._exit(1)
-        while True:
-            time.sleep(3600)
+            give_up(self.handler, error)

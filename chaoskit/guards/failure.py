@@ -17,7 +17,8 @@ _MEMORY = re.compile(
 )
 _CONFIGURATION = re.compile(
     r"EADDRINUSE|address already in use|name or service not known|temporary failure in name resolution"
-    r"|could not resolve|Unable to find address for|environment variable \w+ expected|rank (?:< size|>= 0)",
+    r"|could not resolve|Unable to find address for|environment variable \w+ expected|rank (?:< size|>= 0)"
+    r"|Duplicate GPU detected|Multiple Ranks are using the same GPU",
     re.IGNORECASE,
 )
 _MISMATCH = re.compile(

@@ -23,6 +23,9 @@ _WARDENS_GRACE_S: Final = 3.0
 _OWN: Final = ("chaoskit.launchers.start", "chaoskit.launchers.warden", "multiprocess.forkserver")
 _SINGLE_THREADED: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Libraries that start threads when they are loaded, which a process that forks must not have."""
+_ONLY_FOR_LOADING: Final = {**dict.fromkeys(_SINGLE_THREADED, "1"), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""The last keeps ``torch.cuda.is_available()``, which modules ask when they are loaded, from initialising
+CUDA: a process that is forked afterwards could not use it."""
 
 
 def main(listener: int, alive: int, status: int, runner: int, preload: tuple[str, ...]) -> None:
@@ -61,8 +64,8 @@ def _import(name: str) -> None:
 
 
 def _load(preload: tuple[str, ...], status: int) -> bool:
-    unset = [name for name in _SINGLE_THREADED if name not in os.environ]
-    os.environ.update(dict.fromkeys(unset, "1"))
+    unset = [name for name in _ONLY_FOR_LOADING if name not in os.environ]
+    os.environ.update((name, _ONLY_FOR_LOADING[name]) for name in unset)
     try:
         for name in (*_OWN, *preload):
             _import(name)

@@ -30,7 +30,7 @@ from chaoskit.guards.context import number, say
 from chaoskit.guards.program import is_done
 from chaoskit.history import Clock, GuardArmed, GuardFired, GuardNoticed, Identity, Malfunction
 from chaoskit.model import Plan
-from chaoskit.rank import answering, failing, gate, ordering, outside, program
+from chaoskit.rank import answering, devices, failing, gate, ordering, outside, program
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Channels, Word
@@ -141,6 +141,7 @@ def _prepare(plan: Plan, slot: int, channels: Channels, recorder: Recorder) -> T
         raise LookupError(f"no workload {plan.workload.name!r}")
     recorder.note(_identity(slot, plan.backend))
     recorder.note(_clock(slot))
+    devices.check(plan)
     context = RecordingContext(recorder, slot, plan.backend)
     tap = Tap(
         recorder,

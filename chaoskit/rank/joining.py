@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaoskit import private
+from chaoskit import private, sharing
 from chaoskit.faults import RankFault
 from chaoskit.model import Plan
 from chaoskit.rank import region
@@ -187,10 +187,12 @@ def release_all(memory: mmap.mmap) -> None:
 
 def set_environment(plan: Plan, slot: int) -> None:
     """Make the environment what the plan's launcher would have handed over: the profile's variables where
-    nobody has set them, and what a fault of the launcher changes. Before torch is imported."""
+    nobody has set them, how ranks share GPUs, and what a fault of the launcher changes. Before torch is
+    imported."""
     for name, value in plan.profile.env:
         if value != HIDDEN:
             os.environ.setdefault(name, value)
+    os.environ.update((name, value) for name, value in plan.ranks[slot].env if name in sharing.OURS)
     for injection in plan.injections:
         fault = injection.fault
         if injection.when.kind != "launch" or not isinstance(fault, RankFault) or not fault.targets(slot):

@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from chaoskit import intercept
 from chaoskit.faults import Moment
-from chaoskit.history import Finished, Held, Injected, PhaseDeclared, Reached, Reported
+from chaoskit.history import Finished, Held, Injected, Malfunction, PhaseDeclared, Reached, Reported
 from chaoskit.intercept import Call, Intercepted, user_site
 from chaoskit.model import Phase
 from chaoskit.network import Order
@@ -281,7 +281,11 @@ class Tap:
             reissue=self._reissue_copy,
             defer=self._deferred.append,
             network=self._network,
+            broken=self._broken,
         )
+
+    def _broken(self, why: str) -> None:
+        self._recorder.note(Malfunction(time.monotonic(), self._slot, why))
 
     def _injected(self, shot: Shot, call: Call | None, *, submitted: bool) -> None:
         if shot.fired:  # a lasting fault is said once

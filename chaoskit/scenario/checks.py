@@ -147,7 +147,7 @@ def _arms(scenario: Scenario) -> Iterator[Finding]:
         path: KeyPath = ("arms", arm.name)
         for backend in scenario.backends:
             # What a control does is recorded where it was observed; elsewhere it is only looked at.
-            unseen = arm.name == CONTROL and backend != scenario.topology.backend
+            unseen = arm.name == CONTROL and (backend != scenario.topology.backend or not arm.expect.outcome)
             if backend not in dict(arm.expect.outcome) and not unseen:
                 hint = f"add its outcome there, or say backends: [{', '.join(dict(arm.expect.outcome))}]"
                 message = f"arms.{arm.name} expects nothing on {backend}"

@@ -17,7 +17,7 @@ import chaoskit
 
 FAMILIES = (
     "process", "memory", "init", "collective", "data", "filesystem", "script", "preemption", "network",
-    "healthy",
+    "gpu", "healthy",
 )  # fmt: skip
 """The order of the library's families."""
 PROFILES = "profiles"

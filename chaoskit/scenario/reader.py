@@ -30,7 +30,7 @@ from chaoskit.model import (
 from chaoskit.scenario import programs
 from chaoskit.scenario.checks import CONTROL, HARDENED, Draft
 from chaoskit.scenario.fitting import dotted, read_model, read_settings, salvage, salvage_settings
-from chaoskit.scenario.schema import ExpectFile, KnownFile, ScenarioFile, WhenFile
+from chaoskit.scenario.schema import UNOBSERVED, ExpectFile, KnownFile, ScenarioFile, WhenFile
 from chaoskit.scenario.source import Document, KeyPath
 from chaoskit.scenario.topology import hosts_are_known, topology_of
 from chaoskit.scenario.values import RANKS_MAX, Wrong, did_you_mean, kind_of, shown, whole, yaml_key
@@ -65,7 +65,7 @@ def read_scenario(document: Document) -> Draft:
         topology=topology_of(found.topology),
         injections=tuple(i for _, i, _ in injections),
         arms=tuple(
-            Arm(name, _profile_name(arm.profile, document.file), _expectation(arm.expect, backends))
+            Arm(name, _profile_name(arm.profile, document.file), expectation(arm.expect, backends))
             for name, arm in found.arms.items()
         ),
         seen_in=found.seen_in,
@@ -92,9 +92,11 @@ def _profile_name(text: str, file: str) -> str:
     return str(Path(file).parent / text) if is_file else text
 
 
-def _expectation(expect: ExpectFile, backends: tuple[Backend, ...]) -> Expectation:
+def expectation(expect: ExpectFile, backends: tuple[Backend, ...]) -> Expectation:
+    """Return what ``expect`` promises on each of ``backends``."""
     given: Any = expect.outcome
-    outcomes: dict[str, str] = given if isinstance(given, dict) else dict.fromkeys(backends, given)
+    unseen = {} if given == UNOBSERVED else dict.fromkeys(backends, given)
+    outcomes: dict[str, str] = given if isinstance(given, dict) else unseen
     codes = expect.exit if isinstance(expect.exit, dict) else {}
     return Expectation(
         outcome=tuple((cast(Backend, b), Outcome(o)) for b, o in outcomes.items()),

@@ -28,8 +28,11 @@ from chaoskit.network import HOSTS_MAX
 from chaoskit.rates import HINT, rate_bps
 from chaoskit.scenario import culprits, values
 from chaoskit.scenario.values import Wrong, did_you_mean, shown, yaml_key
+from chaoskit.sharing import WAYS
 
 BACKENDS = ("gloo", "nccl")
+UNOBSERVED = "unobserved"
+"""The outcome of a control that nobody has run where it can be run: it is looked at, and promises nothing."""
 
 
 def _reading(kind: values.Kind) -> PlainValidator:
@@ -47,8 +50,10 @@ def _reading(kind: values.Kind) -> PlainValidator:
 
 
 def _outcomes(value: object) -> dict[str, str] | str:
-    """An outcome, or one for each backend."""
+    """An outcome, or one for each backend; of a control also that nobody has seen it."""
     one = values.choice(Outcome)
+    if value == UNOBSERVED:
+        return UNOBSERVED
     if not isinstance(value, dict):
         name: Any = one.read(value)
         return str(name)
@@ -92,7 +97,7 @@ _OUTCOME_NAMES = [o.value for o in Outcome]
 _OUTCOME = values.Kind(
     _outcomes,
     {"anyOf": [
-        {"enum": _OUTCOME_NAMES},
+        {"enum": [*_OUTCOME_NAMES, UNOBSERVED]},
         {
             "type": "object",
             "additionalProperties": False,
@@ -136,6 +141,7 @@ _NTH = values.whole(1, 1_000_000)
 _COUNT = values.whole(1, values.RANKS_MAX)
 _HOSTS = values.whole(1, HOSTS_MAX)
 _PORT_STATE = values.choice(("up", "down"))
+_GPU_SHARING = values.choice(WAYS)
 _TEXTS, _SLUGS, _CULPRITS = (values.list_of(k) for k in (values.TEXT, values.SLUG, _CULPRIT))
 _BACKEND, _BACKENDS = values.choice(BACKENDS), values.list_of(values.choice(BACKENDS))
 _KIND, _RESULT, _PHASE = values.choice(Kind), values.choice(Result), values.choice(Phase)
@@ -154,6 +160,7 @@ Hosts = Annotated[int, _reading(_HOSTS), WithJsonSchema(dict(_HOSTS.schema))]
 Rate = Annotated[float, _reading(_RATE), WithJsonSchema(dict(_RATE.schema))]
 HostNames = Annotated[tuple[str, ...], _reading(_HOST_NAMES), WithJsonSchema(dict(_HOST_NAMES.schema))]
 PortState = Annotated[str, _reading(_PORT_STATE), WithJsonSchema(dict(_PORT_STATE.schema))]
+GpuSharingName = Annotated[str, _reading(_GPU_SHARING), WithJsonSchema(dict(_GPU_SHARING.schema))]
 Nth = Annotated[int, _reading(_NTH), WithJsonSchema(dict(_NTH.schema))]
 LoaderName = Annotated[str, _reading(_LOADER), WithJsonSchema(dict(_LOADER.schema))]
 PhaseName = Annotated[str, _reading(_PHASE), WithJsonSchema(dict(_PHASE.schema))]
@@ -195,6 +202,9 @@ class TopologyFile(FileModel):
     nics: dict[str, NicFile] = Field(default={}, description="interfaces by name; eth0 without this")
     own_name: AnyText = Field(
         default="", description="what the name of each host resolves to on itself: an interface or an address"
+    )
+    gpu_sharing: GpuSharingName = Field(
+        default="auto", description="how ranks share GPUs where there are fewer GPUs than ranks"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-from chaoskit.model import Backend, Topology
+from chaoskit.model import Backend, GpuSharing, Topology
 from chaoskit.network import Nic
 from chaoskit.rates import rate_text
 from chaoskit.scenario.schema import TopologyFile
@@ -16,7 +16,8 @@ def topology_of(found: TopologyFile) -> Topology:
         Nic(name, one.subnet, one.rate, one.same_address, cast(Literal["up", "down"], one.port), one.on)
         for name, one in found.nics.items()
     )
-    return Topology(found.ranks, cast(Backend, found.backend), found.hosts, nics, found.own_name)
+    sharing = cast(GpuSharing, found.gpu_sharing)
+    return Topology(found.ranks, cast(Backend, found.backend), found.hosts, nics, found.own_name, sharing)
 
 
 def hosts_are_known(given: object, found: TopologyFile) -> bool:
@@ -34,7 +35,8 @@ def written(topology: Topology) -> dict[str, Any]:
     entry |= {"hosts": topology.hosts} if topology.hosts != 1 else {}
     if topology.nics:
         entry["nics"] = {nic.name: _nic(nic) for nic in topology.nics}
-    return entry | ({"own_name": topology.own_name} if topology.own_name else {})
+    entry |= {"own_name": topology.own_name} if topology.own_name else {}
+    return entry | ({"gpu_sharing": topology.gpu_sharing} if topology.gpu_sharing != "auto" else {})
 
 
 def _nic(nic: Nic) -> dict[str, Any]:

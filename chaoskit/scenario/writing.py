@@ -25,6 +25,7 @@ from chaoskit.model import (
     Trigger,
     Workload,
 )
+from chaoskit.scenario.schema import UNOBSERVED
 from chaoskit.scenario.source import is_plain_text
 from chaoskit.scenario.topology import written
 from chaoskit.scenario.values import yaml_key
@@ -138,7 +139,8 @@ def _arm(arm: Arm, scenario: Scenario) -> dict[str, Plain]:
 def _expect(expect: Expectation, scenario: Scenario) -> dict[str, Plain]:
     outcomes = {backend: outcome.value for backend, outcome in expect.outcome}
     same = len(set(outcomes.values())) == 1 and tuple(outcomes) == scenario.backends
-    found: dict[str, Plain] = {"outcome": next(iter(outcomes.values())) if same else outcomes}
+    written_out = next(iter(outcomes.values())) if same else outcomes
+    found: dict[str, Plain] = {"outcome": written_out or UNOBSERVED}
     if expect.within is not None:
         found["within"] = _span(expect.within)
     if expect.exit_codes:

@@ -17,6 +17,7 @@ from chaoskit.faults.disk_full import DiskFull
 from chaoskit.faults.environment import Environment
 from chaoskit.faults.hold_gil import HoldGil
 from chaoskit.faults.kill import Kill
+from chaoskit.faults.kill_later import KillLater
 from chaoskit.faults.leave import Leave
 from chaoskit.faults.loader_worker_killed import LoaderWorkerKilled
 from chaoskit.faults.loader_worker_stuck import LoaderWorkerStuck
@@ -26,10 +27,13 @@ from chaoskit.faults.open_files import OpenFiles
 from chaoskit.faults.port_taken import PortTaken
 from chaoskit.faults.raise_ import Raise
 from chaoskit.faults.reshape import Reshape
+from chaoskit.faults.same_device import SameDevice
 from chaoskit.faults.shm_full import ShmFull
 from chaoskit.faults.slow import Slow
 from chaoskit.faults.slow_filesystem import SlowFilesystem
 from chaoskit.faults.stall import Stall
+from chaoskit.faults.stuck_kernel import StuckKernel
+from chaoskit.faults.stuck_thread import StuckThread
 from chaoskit.model import Fault, RankSet, Span, Timeouts
 from chaoskit.scenario import parse
 
@@ -40,12 +44,13 @@ arms:
   hardened: {profile: strict, expect: {outcome: failed, within: 2s}}
 """
 NAMES = [
-    "cast", "clock", "disk-full", "end-of-data", "environment", "extra", "hold-gil", "host-crash",
-    "host-freeze", "kill", "leave", "leftover", "link-down", "link-jitter", "link-slow",
+    "cast", "clock", "cuda-oom", "device-assert", "disk-full", "end-of-data", "environment",
+    "extra", "hold-gil", "host-crash",
+    "host-freeze", "kill", "kill-later", "leave", "leftover", "link-down", "link-jitter", "link-slow",
     "loader-worker-killed", "loader-worker-stuck", "memory-cgroup", "memory-limit", "name-late", "nan",
     "one-way-loss", "only-port", "oom", "open-files", "partition", "port-taken", "preempt", "raise",
-    "reshape", "second-thread", "shm-full", "sigterm", "skip", "slow", "slow-filesystem",
-    "stale-rendezvous", "stall", "stop", "swap", "wrong-group",
+    "reshape", "same-device", "second-thread", "shm-full", "sigterm", "skip", "slow", "slow-filesystem",
+    "stale-rendezvous", "stall", "stop", "stuck-kernel", "stuck-thread", "swap", "wrong-group",
 ]  # fmt: skip
 
 
@@ -98,6 +103,11 @@ def test_none_needs_torch_to_be_imported() -> None:
         (lambda: Raise((1,), "print: text"), "error"),
         (lambda: Leave((1,), 256), "code"),
         (lambda: HoldGil((1,), 0.0), "for"),
+        (lambda: KillLater((1,), 0.0), "delay"),
+        (lambda: StuckKernel((1,), Span(0.0)), "for"),
+        (lambda: StuckThread((1,), "a" * 16), "thread"),
+        (lambda: SameDevice((1,), 1), "another rank"),
+        (lambda: SameDevice((1,), -1), "another rank"),
         (lambda: Stall((1,), Span(-1.0)), "for"),
         (lambda: Slow((1,), Span(0.0)), "by"),
         (lambda: MemoryLimit((1,), 10), "bytes"),

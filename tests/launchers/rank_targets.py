@@ -270,6 +270,18 @@ def compute_with_torch(plan, slot, channels):
     os._exit(0)
 
 
+def show_cuda(plan, slot, channels):
+    import torch
+
+    from chaoskit.launchers.server_main import _ONLY_FOR_LOADING
+
+    left = [name for name in _ONLY_FOR_LOADING if name in os.environ]
+    found = {"initialized": torch.cuda.is_initialized(), "bad_fork": torch.cuda._is_in_bad_fork()}
+    print({**found, "only_for_loading": left})
+    sys.stdout.flush()
+    os._exit(0)
+
+
 # ---------------------------------------------------------------------------------------- plans
 
 

@@ -218,11 +218,20 @@ def test_where_namespaces_are_refused_arms_run_in_our_network(start: Start) -> N
 
 
 @pytest.mark.slow
-def test_a_server_with_torch_has_one_thread_and_its_ranks_can_compute(start: Start) -> None:
-    with ServerPool(preload=("torch", "torch.distributed")) as pool:
+def test_a_server_with_torch_has_one_thread_and_its_ranks_can_compute_and_use_cuda(start: Start) -> None:
+    with ServerPool() as pool:
         server = pool.server()
         server.wait_ready()
         assert len(os.listdir(f"/proc/{server.pid}/task")) == 1
         arm = start("compute_with_torch", ranks=2, on=server)
         arm.finish()
         assert arm.output(1).splitlines()[-1] == "('1', 499500.0)"
+        # No CUDA context: a forked process could not use one.
+        assert "libcuda.so" not in Path(f"/proc/{server.pid}/maps").read_text()
+        held = [os.readlink(fd) for fd in Path(f"/proc/{server.pid}/fd").iterdir()]
+        assert not [name for name in held if name.startswith("/dev/nvidia-uvm")]
+        arm = start("show_cuda", on=server)
+        arm.finish()
+        assert ast.literal_eval(arm.output(0)) == {
+            "initialized": False, "bad_fork": False, "only_for_loading": []
+        }  # fmt: skip

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from forked_ranks import make_plan
 
 from chaoskit.history import Ended, Started
+from chaoskit.model import RankPlan
 from chaoskit.rank import joining, region
 from chaoskit.rank.recorder import Recorder
 
@@ -123,3 +126,16 @@ def test_a_gone_rank_lets_go_who_is_held_for_it(tmp_path: Path) -> None:
         words.release()
     for channels in (joined.rank, joined.keeper):
         os.close(channels.memfd)
+
+
+def test_how_ranks_share_gpus_comes_from_the_plan_whatever_the_launcher_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = RankPlan(0, (("NCCL_HOSTID", "chaoskit-0"), ("RANK", "0"), ("NCCL_NET", "Socket")))
+    plan = dataclasses.replace(make_plan(), ranks=(told,))
+    for name, value in (("NCCL_HOSTID", "other"), ("RANK", "7")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NCCL_NET", "")
+    joining.set_environment(plan, 0)
+    assert (os.environ["NCCL_HOSTID"], os.environ["NCCL_NET"]) == ("chaoskit-0", "Socket")
+    assert os.environ["RANK"] == "7", "the rest is the launcher's"

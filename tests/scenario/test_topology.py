@@ -241,6 +241,7 @@ def test_fewer_ranks_than_hosts() -> None:
 
 def test_the_json_schema_has_it() -> None:
     found = scenario_schema()["$defs"]
-    assert set(found["TopologyFile"]["properties"]) == {"ranks", "backend", "hosts", "nics", "own_name"}
+    wanted = {"ranks", "backend", "hosts", "nics", "own_name", "gpu_sharing"}
+    assert set(found["TopologyFile"]["properties"]) == wanted
     assert set(found["NicFile"]["properties"]) == {"subnet", "rate", "same_address", "port", "on"}
     assert found["TopologyFile"]["properties"]["hosts"]["maximum"] == 200
