@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: setup run test frameworks nightly lint format docs bench clean
+.PHONY: setup run test frameworks nightly lint format docs claims bench nccl clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,10 @@ nightly: setup
 	@$(PIP_INSTALL) -e '.[dev,frameworks]'
 	$(BIN)/python -m pytest -m 'nightly and not nccl' --timeout 3600
 
+# All that needs a GPU, and one folder with what came of it; without a GPU it says why and ends with 2.
+nccl: setup
+	$(BIN)/python tests/on_gpu.py $(OUT)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,6 +53,26 @@ format: setup
 
 docs: setup
 	$(BIN)/python docs/generate_guards.py
+	$(BIN)/python docs/generate_claims.py
+
+# What people are told, run on one torch: `make claims` on that of .venv, `make claims TORCH=2.6` in an environment
+# of its own (about 6 GB on the disk for a CUDA build; CLAIMS_VENV says where). Writes docs/claims/.
+TORCH ?=
+CLAIMS_VENV ?= $(if $(TORCH),.venv-claims-$(TORCH),$(VENV))
+CLAIMS_STAMP := $(if $(TORCH),$(CLAIMS_VENV)/.installed-claims,$(STAMP))
+CLAIMS_ARGS ?=
+
+# sympy and setuptools are torch's own to choose: each version of it takes others.
+$(CLAIMS_VENV)/.installed-claims: pyproject.toml constraints.txt
+	@echo "Installing torch $(TORCH) into $(CLAIMS_VENV); a CUDA build is about 3 GB to download"
+	@test -x $(CLAIMS_VENV)/bin/python || $(PYTHON) -m venv $(CLAIMS_VENV)
+	@grep -vE '^(torch|sympy|setuptools)==' constraints.txt > $(CLAIMS_VENV)/constraints.txt
+	@$(CLAIMS_VENV)/bin/python -m pip install -qq --disable-pip-version-check -c $(CLAIMS_VENV)/constraints.txt \
+		'torch==$(TORCH).*' numpy -e '.[hosts]'
+	@touch $@
+
+claims: $(CLAIMS_STAMP)
+	$(CLAIMS_VENV)/bin/python docs/generate_claims.py --run $(CLAIMS_ARGS)
 
 # One figure after the other: they would disturb each other side by side.
 bench: setup

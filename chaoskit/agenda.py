@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from chaoskit import admission, capabilities
 from chaoskit.errors import InvalidInput, Problem, usage
+from chaoskit.gpu.sharing import CannotShare, Placement
 from chaoskit.judge import scenario_result
 from chaoskit.model import (
     Arm,
@@ -34,7 +35,6 @@ from chaoskit.rerun import DEFAULTS
 from chaoskit.scenario import check_ranks, hardened_arm, load_profile
 from chaoskit.scenario.adapting import Unfit, adapt
 from chaoskit.scenario.survey import Survey
-from chaoskit.sharing import CannotShare, Placement
 
 CONTROL = scenario_result.CONTROL
 

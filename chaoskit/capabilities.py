@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from chaoskit import cuda_build, nvml
 from chaoskit.errors import usage
-from chaoskit.gpus import MASK, Gpu, visible
+from chaoskit.gpu import cuda_build, nvml
+from chaoskit.gpu.devices import MASK, Gpu, visible
 
 SHARED_MEMORY_BYTES: Final = 128 << 20
 """Less than this in /dev/shm is what breaks data loaders: a container's default is 64 MiB."""

@@ -6,9 +6,9 @@ Pure. Faults with the trigger ``launch`` edit that environment here.
 from __future__ import annotations
 
 from chaoskit.faults import RankFault
+from chaoskit.gpu.sharing import Placement, variables
 from chaoskit.model import Injection, RankPlan, Topology
 from chaoskit.network import STORE_HOST, Network, host_of_each_rank
-from chaoskit.sharing import Placement, variables
 
 ADDRESS = "127.0.0.1"
 

@@ -15,8 +15,8 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+from chaoskit.gpu.sharing import Asked
 from chaoskit.network import STORE_HOST, Network, Nic
-from chaoskit.sharing import Asked
 from chaoskit.verdict import (
     Backend as Backend,
 )
@@ -280,7 +280,7 @@ class Topology:
 
     ``own_name`` is what the name of each host resolves to on itself: an interface or an address; '' is its
     first interface that is in a switch. ``gpu_sharing`` is how ranks share GPUs where there are too few
-    (:mod:`chaoskit.sharing`).
+    (:mod:`chaoskit.gpu.sharing`).
     """
 
     ranks: int = 4

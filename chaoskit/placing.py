@@ -1,13 +1,14 @@
-"""Puts the ranks of an arm on the GPUs that are visible here (:mod:`chaoskit.sharing` has the rules)."""
+"""Puts the ranks of an arm on the GPUs that are visible here (:mod:`chaoskit.gpu.sharing` has the rules)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from chaoskit import capabilities, cuda_build
+from chaoskit import capabilities
+from chaoskit.gpu import cuda_build
+from chaoskit.gpu.sharing import Placement, place
 from chaoskit.model import Backend, GpuSharing, Launcher, Topology
 from chaoskit.network import host_of_each_rank
-from chaoskit.sharing import Placement, place
 
 
 def placement_of(

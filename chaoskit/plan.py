@@ -14,6 +14,7 @@ import random
 from chaoskit import launched, workloads
 from chaoskit.errors import InvalidInput, usage
 from chaoskit.faults import RankFault
+from chaoskit.gpu.sharing import Placement, overridden
 from chaoskit.model import (
     Arm,
     Backend,
@@ -34,7 +35,6 @@ from chaoskit.profiles.variables import lookup
 from chaoskit.rerun import Choices, replaced, rerun_text, same
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
 from chaoskit.scenario.profile_file import load_profile
-from chaoskit.sharing import Placement, overridden
 
 AUTO_COLLECTIVE_S: dict[Backend, float] = {"gloo": 3.0, "nccl": 10.0}
 """What the automatic time scale makes of the hardened profile's collective timeout. Under NCCL the first

@@ -9,6 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from chaoskit import faults, guards
+from chaoskit.gpu.sharing import WAYS
 from chaoskit.model import (
     Arm,
     Culprit,
@@ -31,7 +32,6 @@ from chaoskit.model import (
 from chaoskit.network import Nic, host_names
 from chaoskit.scenario import check, profile_names
 from chaoskit.scenario.checks import SYNC_ONLY
-from chaoskit.sharing import WAYS
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True)
 texts = st.text(

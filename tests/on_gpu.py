@@ -24,8 +24,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaoskit import capabilities, cuda_build, nvml, rundir
-from chaoskit.sharing import MULTI_RANK_SINCE
+from chaoskit import capabilities, rundir
+from chaoskit.gpu import cuda_build, nvml
+from chaoskit.gpu.sharing import MULTI_RANK_SINCE
 
 NOTHING_SAID: Final = 2
 BROKEN: Final = 3

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit import capabilities, cuda_build, faults, nvml
+from chaoskit import capabilities, faults
 from chaoskit.errors import InvalidInput
-from chaoskit.gpus import Gpu
+from chaoskit.gpu import cuda_build, nvml
+from chaoskit.gpu.devices import Gpu
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from chaoskit import capabilities, cuda_build, nvml, placing
+from chaoskit import capabilities, placing
 from chaoskit.agenda import Agenda, Item, plan_to_watch
 from chaoskit.errors import InvalidInput
-from chaoskit.gpus import Gpu
+from chaoskit.gpu import cuda_build, nvml
+from chaoskit.gpu.devices import Gpu
+from chaoskit.gpu.sharing import RANK_MIB
 from chaoskit.model import Plan, Workload
 from chaoskit.request import RunRequest, WatchRequest
 from chaoskit.scenario import load_profile, select
-from chaoskit.sharing import RANK_MIB
 
 Machine = Callable[..., None]
 

@@ -26,8 +26,11 @@ COMMANDS = {
     "judge": "Judge runs again from their files, without running anything.",
     "report": "Tell of a run again: terminal, HTML, trace, Markdown or JUnit.",
     "compare": "Say what differs between two runs: of another cluster, image or profile.",
+    "cost": "Measure what guards and settings cost in throughput, and how much sooner a job ends.",
     "plan": "Write the plan of one arm, for a launcher that chaoskit does not start.",
-    "profiles": "List the built-in profiles, or show one.",
+    "matrix": "Say which guard holds which fault, and the smallest set that holds them all.",
+    "claims": "Run what people are told about hangs and settings, and say what it really does here.",
+    "profiles": "List the built-in profiles, show one, or check your own.",
     "doctor": "Say what this machine can do, and what would be skipped here.",
     "schema": "Print a JSON Schema of scenario files, profile files, or the JSON output.",
 }

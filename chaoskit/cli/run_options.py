@@ -18,9 +18,9 @@ from chaoskit.cli.option_values import (
 from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.program import ProgramOptions, read_program, read_ranks
 from chaoskit.cli.reporting import Format, read_format
+from chaoskit.gpu.sharing import WAYS
 from chaoskit.model import Launcher, Scenario, Workload
 from chaoskit.request import RunRequest
-from chaoskit.sharing import WAYS
 
 REPEATS_MAX = 100_000
 

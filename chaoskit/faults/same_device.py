@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoskit.faults.family import RankFault
+from chaoskit.gpu.sharing import host_id
 from chaoskit.model import RankSet
-from chaoskit.sharing import host_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ _CANONICAL = {
     "alltoall": "all_to_all",
     "alltoall_base": "all_to_all",
     "all_to_all_single": "all_to_all",
+    "gather_single": "gather",  # from torch 2.14 on, as the next
+    "gather_into_tensor": "gather",
     "recv_anysource": "recv",
     # Ends an NCCL batch (batch_isend_irecv, the coalescing manager); its Work stands for the whole batch.
     "_end_coalescing": "coalesced",

@@ -39,6 +39,26 @@ _boxed: "set[Watched]" = set()
 _boxed_finished: deque[Work] = deque(maxlen=256)
 
 
+def _keeps_none(version: str) -> bool:
+    """Whether C++ keeps only its own half of a Work that a group written in Python returned (2.6 does): who
+    waits there, as DDP's constructor, would wait for ever for one whose Python half is gone."""
+    release = [int(part) for part in version.partition("+")[0].split(".")[:2] if part.isdigit()]
+    return len(release) == 2 and release < [2, 7]
+
+
+# Those not ended yet, the oldest first, and the last few that were; in use on such a torch only.
+_KEPT_MAX = 256
+_kept: "dict[Work, None] | None" = {} if _keeps_none(torch.__version__) else None
+_kept_ended: deque[Work] = deque(maxlen=8)
+
+
+def _keep(one: Work) -> None:
+    if _kept is not None:
+        _kept[one] = None
+        if len(_kept) > _KEPT_MAX:
+            _kept.pop(next(iter(_kept)), None)
+
+
 def report(call: Call, error: BaseException | None) -> None:
     """Tell every listener that `call` ended."""
     for done in registry.dones:
@@ -79,6 +99,8 @@ class Watched(Work):
         Work.__init__(self)
         self._inner = inner
         self._call: Call | None = call
+        if _kept is not None:
+            _keep(self)
 
     def ended(self, error: BaseException | None) -> None:
         """Report the end of the call if nobody has yet; lets go of the tensors."""
@@ -87,6 +109,9 @@ class Watched(Work):
             self._call = None
             if _boxed:
                 _boxed.discard(self)
+            if _kept is not None:
+                _kept.pop(self, None)
+                _kept_ended.append(self)
             report(call, error)
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
@@ -199,7 +224,9 @@ def finished(call: Call) -> Work:
     Good also for DDP's reducer, which then takes the local gradients for the reduced ones.
     """
     first = call.args[0] if call.args else call.tensors
-    return _Finished(list(first) if isinstance(first, (list, tuple)) else [first])
+    done = _Finished(list(first) if isinstance(first, (list, tuple)) else [first])
+    _keep(done)
+    return done
 
 
 compiler.leave_out([*compiler.methods_of(Watched), *compiler.methods_of(_Finished)])

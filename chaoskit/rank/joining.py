@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaoskit import private, sharing
+from chaoskit import private
 from chaoskit.faults import RankFault
+from chaoskit.gpu import sharing
 from chaoskit.model import Plan
 from chaoskit.rank import region
 from chaoskit.rank.region import RANK_FILE, Channels

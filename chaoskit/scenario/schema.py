@@ -23,12 +23,12 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from chaoskit.errors import BrokenPlugin
+from chaoskit.gpu.sharing import WAYS
 from chaoskit.model import Fault, Guard, Kind, Outcome, Phase, Result, Span
 from chaoskit.network import HOSTS_MAX
 from chaoskit.rates import HINT, rate_bps
 from chaoskit.scenario import culprits, values
 from chaoskit.scenario.values import Wrong, did_you_mean, shown, yaml_key
-from chaoskit.sharing import WAYS
 
 BACKENDS = ("gloo", "nccl")
 UNOBSERVED = "unobserved"

@@ -1,5 +1,5 @@
-"""Measured on real ranks: what is compared is in effect, what cannot be compared is said, a signal ends it and
-what was measured until then is kept."""
+"""Measured on real ranks: what is compared is in effect, what cannot be compared is said; a signal keeps
+what was measured until then."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def test_a_setting_that_ends_the_ranks_is_no_figure(report: CostReport) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_a_signal_ends_it_and_what_was_measured_is_kept(tmp_path: Path, number: int) -> None:
     script = tmp_path / "train.py"
     script.write_text(

@@ -10,9 +10,10 @@ import click
 import on_gpu
 import pytest
 
-from chaoskit import capabilities, cuda_build, nvml
+from chaoskit import capabilities
 from chaoskit.cli import Commands
-from chaoskit.gpus import Gpu
+from chaoskit.gpu import cuda_build, nvml
+from chaoskit.gpu.devices import Gpu
 
 
 @pytest.fixture

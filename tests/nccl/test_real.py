@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit import capabilities, cuda_build, engine
+from chaoskit import capabilities, engine
+from chaoskit.gpu import cuda_build
+from chaoskit.gpu.sharing import MULTI_RANK_SINCE, Asked
 from chaoskit.model import Outcome, Result, ScenarioResult, Status
 from chaoskit.request import RunRequest
 from chaoskit.scenario import load_library, select
-from chaoskit.sharing import MULTI_RANK_SINCE, Asked
 
 pytestmark = [pytest.mark.nccl, pytest.mark.timeout(600)]
 FAULTS = [s.name for s in load_library() if s.family == "gpu"]

@@ -28,8 +28,8 @@ from chaoskit.model import Kind
 from chaoskit.workloads._digest import fold, share, total
 
 NAMES = [
-    "abort-on-error", "all-reduce-loop", "checkpoint-train", "ddp-train", "decisions", "loader-train", "preemptible",
-    "prepare-data", "ring-p2p", "skip-on-error", "subgroups", "try-finally", "uneven-data",
+    "abort-on-error", "all-reduce-loop", "checkpoint-train", "ddp-train", "decisions", "loader-train",
+    "preemptible", "prepare-data", "ring-p2p", "skip-on-error", "subgroups", "try-finally", "uneven-data",
 ]  # fmt: skip
 
 

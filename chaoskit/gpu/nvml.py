@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from chaoskit.gpus import ComputeMode, Gpu
+from chaoskit.gpu.devices import ComputeMode, Gpu
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 _TEXT_BYTES: Final = 96

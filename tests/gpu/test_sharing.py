@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.faults.same_device import SameDevice
-from chaoskit.gpus import Gpu
-from chaoskit.sharing import OURS, RANK_MIB, WAYS, CannotShare, Placement, overridden, place, variables
+from chaoskit.gpu.devices import Gpu
+from chaoskit.gpu.sharing import OURS, RANK_MIB, WAYS, CannotShare, Placement, overridden, place, variables
 
 NEW, OLD = (2, 30, 3), (2, 27, 5)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from chaoskit import nvml
-from chaoskit.gpus import Gpu
+from chaoskit.gpu import nvml
+from chaoskit.gpu.devices import Gpu
 
 GONE = 15  # NVML_ERROR_GPU_IS_LOST
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoskit.gpus import Gpu, visible
+from chaoskit.gpu.devices import Gpu, visible
 
 FOUR = tuple(Gpu(n, uuid=f"GPU-{n}a{n}") for n in range(4))
 

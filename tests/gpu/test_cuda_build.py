@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoskit import cuda_build
+from chaoskit.gpu import cuda_build
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from chaoskit.gpus import Gpu
+from chaoskit.gpu.devices import Gpu
 
 Way = Literal["host-ids", "multi-rank"]
 Asked = Literal["auto", "host-ids", "multi-rank"]

@@ -1,6 +1,6 @@
 """The GPUs that a rank would see: values, and the rule of CUDA_VISIBLE_DEVICES. Asks nobody.
 
-What the driver says comes from :mod:`chaoskit.nvml`.
+What the driver says comes from :mod:`chaoskit.gpu.nvml`.
 """
 
 from __future__ import annotations
