@@ -1,0 +1,154 @@
+"""``chaoskit matrix``: which guard holds which fault."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from chaoskit.cli.printing import complain
+from chaoskit.errors import ChaoskitError, ExitCode
+
+if TYPE_CHECKING:
+    from chaoskit.cli.matrix_options import Asked
+    from chaoskit.matrix.request import MatrixObserver, MatrixRequest
+    from chaoskit.matrix.values import Matrix
+
+    Maker = Callable[[MatrixRequest, MatrixObserver], Matrix]
+
+
+@click.command("matrix")
+@click.argument("selectors", nargs=-1, metavar="[NAME|PATH|tag:TAG|all]...")
+@click.option(
+    "-k", "keyword", metavar="EXPR", help="Keep scenarios whose name, family or tags match: 'memory or data'."
+)
+@click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help="The profile to take apart (default: each scenario's own); what it lacks is looked for, too.",
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="Beside no guard and the profile, run only this: alone, without, alone-GUARD, without-GUARD.",
+)
+@click.option("--repeat", metavar="N", help="Run every cell N times; one that differs is unsteady.")
+@click.option("--resume", metavar="DIR", help="Go on with the matrix in this folder: finished cells stay.")
+@click.option("--backend", metavar="gloo|nccl", help="Use this backend instead of the scenario's.")
+@click.option("--ranks", metavar="N", help="Start N ranks instead of the scenario's number.")
+@click.option("--jobs", metavar="N", help="At most N busy cells at a time (default: the number of cores).")
+@click.option("--seed", metavar="S", help="The seed of everything random (default: drawn, and printed).")
+@click.option("--timeout", metavar="DURATION", help="Bound each cell, as 30s or 2m.")
+@click.option("--time-scale", metavar="X|auto", help="Multiply the profile's durations by X (default: auto).")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="WHAT",
+    help="A skip for want of WHAT is inconclusive. May be repeated.",
+)
+@click.option(
+    "--gpu-sharing", metavar="auto|host-ids|multi-rank", help="How ranks share GPUs where there are too few."
+)
+@click.option(
+    "--runs-dir",
+    default="runs",
+    show_default=True,
+    metavar="DIR",
+    help="Where the folder is made: DIR/matrix.",
+)
+@click.option(
+    "--format", "form", default="text", show_default=True, metavar="text|json", help="What stdout gets."
+)
+@click.option("--html", metavar="FILE", help="Also write the heat map to FILE.")
+@click.option("--markdown", metavar="FILE", help="Also write the Markdown tables to FILE.")
+@click.option("--json", metavar="FILE", help="Also write the JSON to FILE.")
+def matrix(**typed: object) -> None:
+    """Run every scenario under no guard, each guard alone, the profile, and the profile without each guard.
+
+    Says which guard holds which fault, the smallest set that holds all that the profile holds (it is run, not
+    reckoned), the guards that never matter, and, with --profile, which guard would hold what it does not.
+    The heat map, Markdown and JSON are in the folder that is printed.
+
+    Exit codes are those of a run of the profile: 0 all is held or not needed, 1 something is not held, 2
+    something is inconclusive or all was skipped, 64 wrong usage, 70 chaoskit's own fault, 130 interrupted.
+
+    \b
+    chaoskit matrix -k process
+    chaoskit matrix --profile our-cluster.yaml --repeat 3
+    chaoskit matrix --resume runs/matrix/20260101-120000-7
+    """
+    from chaoskit.cli.matrix_options import MatrixOptions, read
+    from chaoskit.cli.option_values import library
+    from chaoskit.matrix.making import make
+
+    options = MatrixOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
+    asked = read(options, library())
+    sys.exit(execute(asked, make, sys.stdout, sys.stderr))
+
+
+def execute(asked: Asked, maker: Maker, stdout: IO[str], stderr: IO[str]) -> ExitCode:
+    """Make what is asked, report it, and return the exit code."""
+    from chaoskit.cli.reporting import guarded
+    from chaoskit.reports.console import console_for
+    from chaoskit.reports.matrix import json_output
+    from chaoskit.reports.matrix.exit_code import exit_code
+    from chaoskit.reports.matrix.text import print_matrix
+
+    with _progress(asked, stdout, stderr) as observer:
+        found = maker(asked.request, observer)
+    files, failed = write(found, asked.copies)
+    with guarded(stdout):
+        if asked.form == "json":
+            stdout.write(json_output.render(found))
+        else:
+            print_matrix(found, console_for(stdout), [str(file) for file in files])
+        stdout.flush()
+    if failed:
+        raise ChaoskitError("\n".join(failed))
+    if found.interrupted and asked.form == "json":
+        complain(f"interrupted; go on with: {found.origin.resume}")
+    return exit_code(found)
+
+
+def _progress(asked: Asked, stdout: IO[str], stderr: IO[str]) -> AbstractContextManager[MatrixObserver]:
+    from chaoskit.matrix.request import Silent
+    from chaoskit.reports.console import console_for
+    from chaoskit.reports.matrix.progress import MatrixProgress
+
+    if asked.form == "json":
+        return nullcontext(Silent())
+    return MatrixProgress(console_for(stderr))
+
+
+def write(found: Matrix, copies: tuple[tuple[str, Path], ...]) -> tuple[list[Path], list[str]]:
+    """Write the reports into the matrix's own folder, and the copies asked for. Return the files, and what
+    could not be written; one of them does not keep the others from being so."""
+    from chaoskit.reports import output_file
+    from chaoskit.reports.matrix import json_output, markdown, page
+
+    made = {
+        "--html": page.render(found),
+        "--markdown": markdown.render(found),
+        "--json": json_output.render(found),
+    }
+    folder = Path(found.origin.folder)
+    own = (
+        ("--html", folder / "matrix.html"),
+        ("--markdown", folder / "matrix.md"),
+        ("--json", folder / "matrix.json"),
+    )
+    written, failed = [], []
+    for option, path in (*own, *copies):
+        try:
+            with output_file.replaced(path) as file:
+                file.write(made[option].encode("utf-8", "backslashreplace"))
+            written.append(path)
+        except OSError as error:
+            failed.append(f"{path} could not be written: {error.strerror or error}")
+    return written, failed

@@ -1,0 +1,107 @@
+"""Makes a matrix: what is run, in which order, and what is said of it.
+
+Three kinds of batches of the engine: every scenario without any guard and under the profile; then each guard
+alone and the profile without each, where that can tell something; then what these suggest (the smallest set,
+what the profile lacks), which is said only once it was run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import random
+import shlex
+from pathlib import Path
+
+from chaoskit import admission, private, rundir
+from chaoskit.errors import usage
+from chaoskit.matrix import asking, columns, keys
+from chaoskit.matrix.batch import Bench
+from chaoskit.matrix.findings import Findings
+from chaoskit.matrix.keeping import Kept
+from chaoskit.matrix.request import MatrixObserver, MatrixRequest, Silent
+from chaoskit.matrix.table import Table
+from chaoskit.matrix.values import Effort, Matrix, Origin
+
+FOLDER = "matrix"
+"""The folder, below that of the runs, which holds those of the matrices."""
+
+
+def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matrix:
+    """Run what is asked and return what was found; where interrupted, what was found so far.
+
+    Main thread only. Finished cells are kept in the folder of the matrix, and are not run again with
+    ``request.folder``. Raises InvalidInput for what cannot be run as asked, LaunchFailed where chaoskit's own
+    machinery does not start.
+    """
+    torch = admission.torch_version()
+    _refuse_pointless(request)
+    seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
+    folder = _folder(request, seed)
+    with Kept.open(folder) as kept:
+        conditions = keys.conditions(torch)
+        told = observer or Silent()
+        told.opened(folder, seed, kept.damaged, asking.changed(folder, conditions))
+        asking.write(folder, dataclasses.replace(request, seed=seed), conditions)
+        bench = Bench(request, seed, torch, folder, kept, told)
+        table = Table(bench)
+        findings = Findings(table)
+        try:
+            table.survey()
+            table.fill()
+            findings.look()
+        except KeyboardInterrupt:
+            bench.interrupted = True
+        return _matrix(request, bench, table, findings)
+
+
+def _refuse_pointless(request: MatrixRequest) -> None:
+    names = [scenario.name for scenario in request.scenarios]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise usage(f"two scenarios are called {twice}", "give each a name of its own")
+    tested = [columns.tested(s, request.profile) for s in request.scenarios]
+    if tested and not any(columns.parts_of(profile) for profile in tested):
+        raise usage(
+            f"the profile {tested[0].name} has no guard and no variable: there is nothing to compare",
+            "give another --profile",
+        )
+
+
+def _folder(request: MatrixRequest, seed: int) -> Path:
+    if request.folder is not None:
+        return request.folder.resolve()
+    private.folder(request.runs_dir)
+    return rundir.create(request.runs_dir / FOLDER, seed)
+
+
+def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findings) -> Matrix:
+    rows = table.rows()
+    found = findings.found(rows)
+    names = dict.fromkeys(profile.name for profile in table.profiles.values())
+    origin = Origin(
+        folder=str(bench.folder),
+        profile=", ".join(names),
+        backend=", ".join(dict.fromkeys(table.backend(name) for name in table.scenarios)),
+        seed=bench.seed,
+        torch=bench.torch,
+        chaoskit=rundir.version("chaoskit"),
+        python=platform.python_version(),
+        cores=len(os.sched_getaffinity(0)),
+        repeat=request.repeat,
+        command=request.command,
+        resume=shlex.join(["chaoskit", "matrix", "--resume", str(bench.folder)]),
+    )
+    tally = bench.tally
+    effort = Effort(
+        round(tally.wall_s, 3),
+        round(tally.sum_s, 3),
+        tally.run,
+        tally.kept,
+        bench.kept.damaged,
+        bench.kept.unasked,
+    )
+    return Matrix(
+        origin, table.parts(), rows, found.worth, found.smallest, found.gaps, effort, found.notes,
+        bench.interrupted,
+    )  # fmt: skip

@@ -1,0 +1,285 @@
+"""A matrix as a heat map: one self-contained page that needs no network and forbids itself all but its own
+script and style. Whatever stands in a text, it stays a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import jinja2
+from markupsafe import Markup
+
+from chaoskit.matrix.values import Cell, Column, Mark, Matrix, Row
+from chaoskit.reports.html.packing import Json, in_script
+from chaoskit.reports.matrix.words import (
+    ENDED,
+    LATE_SIGN,
+    MEANING,
+    SIGNS,
+    Counts,
+    counts,
+    effort_line,
+    gap_lines,
+    heading,
+    never,
+    open_parts,
+    said,
+    sign,
+    smallest_lines,
+    worth_line,
+)
+from chaoskit.reports.wording import plural, safe, seconds
+
+REASON_MAX: Final = 400
+STYLE, SCRIPT = "matrix.css", "matrix.js"
+_DIGITS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One cell as it is drawn. ``time`` and ``who`` are what the other two views write into it."""
+
+    css: str
+    sign: str
+    time: str
+    who: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    healthy: bool
+    summary: str
+    squares: tuple[Square, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column. ``first`` begins a group of columns."""
+
+    name: str
+    group: str
+    css: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    css: str
+    sign: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that the template shows."""
+
+    title: str
+    origin: tuple[str, ...]
+    counts: Counts
+    heads: tuple[Head, ...]
+    groups: tuple[tuple[str, int], ...]
+    families: tuple[Family, ...]
+    keys: tuple[Key, ...]
+    worth: tuple[tuple[str, str, str], ...]
+    never: tuple[str, ...]
+    open_parts: tuple[str, ...]
+    smallest: tuple[str, ...]
+    gaps: tuple[str, ...]
+    notes: tuple[str, ...]
+    effort: str
+    interrupted: str
+
+
+def render(matrix: Matrix) -> str:
+    """Return the page."""
+    style, script = _source(STYLE), _source(SCRIPT)
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    # Our own files, and JSON in which nothing can end a script element: no text of anybody's.
+    return _templates().get_template("page.html").render(
+        view=_view(matrix),
+        policy=policy,
+        style=Markup(style),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        data=Markup(in_script(_data(matrix))),  # noqa: S704
+    )  # fmt: skip
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("chaoskit.reports.matrix"),
+        autoescape=True,
+        finalize=lambda value: safe(value) if type(value) is str else value,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _source(name: str) -> str:
+    environment = _templates()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def _view(matrix: Matrix) -> View:
+    origin = matrix.origin
+    facts = (
+        f"profile {origin.profile}",
+        f"backend {origin.backend}",
+        f"torch {origin.torch}",
+        f"chaoskit {origin.chaoskit}" if origin.chaoskit else "",
+        f"seed {origin.seed}",
+        "each cell run once" if origin.repeat == 1 else f"each cell run {origin.repeat} times",
+        plural(origin.cores, "core"),
+        origin.folder,
+    )
+    columns = matrix.columns
+    return View(
+        title=f"Guards × scenarios: {origin.profile}",
+        origin=tuple(filter(None, facts)),
+        counts=counts(matrix),
+        heads=tuple(_heads(columns)),
+        groups=tuple(_groups(columns)),
+        families=tuple(_families(matrix)),
+        keys=tuple(_keys(matrix)),
+        worth=tuple((w.part, worth_line(w), _worth_css(w.matters)) for w in matrix.worth),
+        never=never(matrix),
+        open_parts=open_parts(matrix),
+        smallest=tuple(smallest_lines(matrix)),
+        gaps=tuple(gap_lines(matrix)),
+        notes=matrix.notes,
+        effort=effort_line(matrix),
+        interrupted=origin.resume if matrix.interrupted else "",
+    )
+
+
+def _worth_css(matters: bool | None) -> str:
+    return "dim" if matters is None else ("" if matters else "useless")
+
+
+_GROUPS: Final = {"none": "", "alone": "each guard alone", "profile": "", "without": "the profile without it"}
+
+
+def _heads(columns: tuple[Column, ...]) -> Iterator[Head]:
+    last = ""
+    for column in columns:
+        first = " first" if column.form != last else ""
+        yield Head(heading(column), column.form, f"{column.form}{first}")
+        last = column.form
+
+
+def _groups(columns: tuple[Column, ...]) -> Iterator[tuple[str, int]]:
+    for form, group in groupby(columns, key=lambda column: column.form):
+        yield _GROUPS.get(form, form), len(list(group))
+
+
+def _families(matrix: Matrix) -> Iterator[Family]:
+    families = dict.fromkeys(row.family for row in matrix.rows)
+    for family in sorted(families, key=lambda name: name == "healthy"):  # the twins last
+        rows = [row for row in matrix.rows if row.family == family]
+        yield Family(family, tuple(_line(row, matrix.columns) for row in rows))
+
+
+def _line(row: Row, columns: tuple[Column, ...]) -> Line:
+    found = {cell.column: cell for cell in row.cells}
+    forms = [column.form for column in columns]
+    squares = (_square(found.get(c), c, forms.index(c.form) == n) for n, c in enumerate(columns))
+    return Line(row.scenario, row.healthy, row.summary, tuple(squares))
+
+
+def _square(cell: Cell | None, column: Column, is_first: bool) -> Square:
+    first = " first" if is_first else ""
+    if cell is None:
+        return Square(f"absent{first}", "", "", "", "this guard is not in its profile")
+    who = "" if cell.named_by_job is None else ("yes" if cell.named_by_job else "no")
+    if who == "no" and cell.named:
+        who = "verdict"
+    return Square(_css(cell), sign(cell), _short(cell.latency_s), who, f"{heading(column)}: {said(cell)}")
+
+
+def _css(cell: Cell) -> str:
+    return "ended" if cell.mark is Mark.NOT_HELD and cell.ended else cell.mark.value.replace("_", "-")
+
+
+def _short(latency_s: float | None) -> str:
+    """A latency in at most four characters."""
+    if latency_s is None:
+        return ""
+    if latency_s < 9.95:
+        return f"{latency_s:.1f}"
+    return f"{latency_s:.0f}"[:_DIGITS]
+
+
+def _keys(matrix: Matrix) -> Iterator[Key]:
+    used = {cell.mark for row in matrix.rows for cell in row.cells}
+    for mark in Mark:
+        if mark in used and mark is not Mark.NOT_RUN:
+            yield Key(mark.value.replace("_", "-"), SIGNS[mark], MEANING[mark])
+        if mark is Mark.NOT_HELD and any(_css(c) == "ended" for row in matrix.rows for c in row.cells):
+            yield Key("ended", LATE_SIGN, ENDED)
+
+
+# ---------------------------------------------------------------- what is told of a cell
+
+
+def _data(matrix: Matrix) -> Json:
+    """For each row its cells in the order of the columns: labels and texts, safe to show."""
+    return [
+        [_facts(found.get(column)) for column in matrix.columns]
+        for row in _in_order(matrix)
+        for found in [{cell.column: cell for cell in row.cells}]
+    ]
+
+
+def _in_order(matrix: Matrix) -> list[Row]:
+    names = [line.name for family in _families(matrix) for line in family.lines]
+    rows = {row.scenario: row for row in matrix.rows}
+    return [rows[name] for name in names]
+
+
+def _facts(cell: Cell | None) -> list[list[str]]:
+    if cell is None:
+        return []
+    bound = f" of {seconds(cell.bound_s)}" if cell.bound_s is not None else ""
+    facts = (
+        ("result", said(cell)),
+        ("outcome", cell.outcome.value.replace("_", " ") if cell.outcome is not None else ""),
+        ("latency", seconds(cell.latency_s) + bound if cell.latency_s is not None else ""),
+        ("reason", safe(cell.reason, longest=REASON_MAX)),
+        ("culprit", ", ".join(cell.culprits)),
+        ("named by the job", _yes_no(cell.named_by_job)),
+        ("named by the verdict", _yes_no(cell.named)),
+        ("ended by", ", ".join(cell.ended_by)),
+        ("repeats", str(cell.repeats) if cell.repeats > 1 else ""),
+        ("files", cell.folder),
+        ("run again", cell.rerun),
+    )
+    return [[label, safe(text)] for label, text in facts if text]
+
+
+def _yes_no(value: bool | None) -> str:
+    return "" if value is None else ("yes" if value else "no")

@@ -1,0 +1,88 @@
+"""Progress of a matrix: a line for each batch, and now and then how far it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.text import Text
+
+from chaoskit.reports.console import Pen
+from chaoskit.reports.wording import plural, seconds
+from chaoskit.request import ArmId
+from chaoskit.verdict import Verdict
+
+EVERY_S = 10.0
+
+
+class MatrixProgress:
+    """An observer of a matrix (see chaoskit.matrix.request). A reader that goes away ends the lines only."""
+
+    def __init__(
+        self, console: Console, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._pen = Pen(console)
+        self._every_s = every_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gone = False
+        self._batch = 0
+        self._done = self._total = 0
+        self._began_s = self._said_s = clock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="matrix progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(1.0)  # it may be stuck where nobody reads
+
+    def opened(self, folder: Path, seed: int, damaged: int, changed: tuple[str, ...]) -> None:
+        self._print(f"seed {seed}, folder {folder}")
+        if damaged:
+            self._print(f"{plural(damaged, 'damaged line')} among the kept cells: those cells are run again")
+        if changed:
+            self._print(f"since these cells were kept, {' and '.join(changed)} changed: they are run again")
+
+    def batch_started(self, what: str, to_run: int, kept: int) -> None:
+        self._batch += 1
+        self._done, self._total, self._began_s = 0, to_run, self._clock()
+        from_before = f" ({kept} kept from before)" if kept else ""
+        self._print(f"batch {self._batch}: {what}: {plural(to_run, 'cell')} to run{from_before}")
+
+    def cell_started(self, arm: ArmId, limit_s: float) -> None:
+        """Nothing is said of single cells."""
+
+    def cell_ended(self, arm: ArmId, verdict: Verdict) -> None:
+        if arm.attempt > 1:
+            self._total += 1
+        self._done += 1
+
+    def batch_ended(self, wall_s: float) -> None:
+        self._print(f"batch {self._batch} took {seconds(wall_s)}")
+        self._total = 0
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._every_s):
+            if self._total and self._clock() - self._said_s >= self._every_s:
+                passed = seconds(self._clock() - self._began_s)
+                self._print(f"  {self._done} of {max(self._total, self._done)} after {passed}")
+
+    def _print(self, text: str) -> None:
+        with self._lock:
+            self._said_s = self._clock()
+            if self._gone:
+                return
+            try:
+                self._console.print(Text(self._pen.text(text), style="dim"), soft_wrap=True)
+                self._console.file.flush()
+            except (OSError, ValueError):  # ValueError: the file was closed
+                self._gone = True

@@ -1,0 +1,192 @@
+"""The words and signs that all reports of a matrix share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from chaoskit.matrix.values import NONE, PROFILE, Cell, Column, Mark, Matrix, Row, Worth
+from chaoskit.reports.wording import plural, words
+
+SIGNS = {
+    Mark.BITES: "●",
+    Mark.HELD: "✓",
+    Mark.NOT_HELD: "✗",
+    Mark.QUIET: "✓",
+    Mark.FALSE_ALARM: "!",
+    Mark.NOT_NEEDED: "○",
+    Mark.UNSTEADY: "≈",
+    Mark.INCONCLUSIVE: "?",
+    Mark.NOT_APPLICABLE: "·",
+    Mark.SKIPPED: "–",
+    Mark.NOT_RUN: "",
+}
+LATE_SIGN = "◐"
+"""Not held, but the job ended nonzero within its bound: something else of the contract was broken."""
+
+MEANING = {
+    Mark.BITES: "without any guard the fault breaks the contract",
+    Mark.HELD: "held: the contract is kept, and without any guard it is broken",
+    Mark.NOT_HELD: "not held",
+    Mark.QUIET: "a healthy twin completes",
+    Mark.FALSE_ALARM: "false alarm: a healthy twin does not complete",
+    Mark.NOT_NEEDED: "not needed: the contract is kept without any guard",
+    Mark.UNSTEADY: "unsteady: it differs between repeats",
+    Mark.INCONCLUSIVE: "inconclusive",
+    Mark.NOT_APPLICABLE: "not applicable: no effect here",
+    Mark.SKIPPED: "skipped: this machine cannot run it",
+    Mark.NOT_RUN: "not run",
+}
+ENDED = "not held, though the job ended nonzero in time"
+
+
+def sign(cell: Cell | None) -> str:
+    """Return the one character that stands for a cell."""
+    if cell is None:
+        return ""
+    return LATE_SIGN if cell.mark is Mark.NOT_HELD and cell.ended else SIGNS[cell.mark]
+
+
+def said(cell: Cell) -> str:
+    """Return the mark in words."""
+    return ENDED if cell.mark is Mark.NOT_HELD and cell.ended else words(cell.mark)
+
+
+def heading(column: Column) -> str:
+    """Return how a column is called."""
+    fixed = {"none": "no guard", "profile": "profile"}
+    if column.form in fixed:
+        return fixed[column.form]
+    return column.part if column.form == "alone" else f"−{column.part}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return names joined; of more than ``most`` the others are counted."""
+    shown, more = list(names[:most]), len(names) - most
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How the rows divide. ``held`` and ``quiet`` are those of the profile."""
+
+    bite: int
+    held: int
+    not_needed: int
+    twins: int
+    quiet: int
+    unclear: tuple[str, ...]
+    skipped: tuple[str, ...]
+    not_held: tuple[str, ...]
+    alarms: tuple[str, ...]
+
+
+_UNCLEAR = (Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.NOT_RUN)
+
+
+def counts(matrix: Matrix) -> Counts:
+    def under(rows: Sequence[Row], column: Column, marks: Collection[Mark]) -> list[str]:
+        return [row.scenario for row in rows if row.mark(column) in marks]
+
+    twins = [row for row in matrix.rows if row.healthy]
+    faults = [row for row in matrix.rows if not row.healthy]
+    unclear = [r for r in matrix.rows if r.mark(NONE) in _UNCLEAR or r.mark(PROFILE) in _UNCLEAR]
+    unclear += [r for r in twins if r.mark(NONE) is Mark.FALSE_ALARM and r not in unclear]
+    return Counts(
+        bite=len(under(faults, NONE, (Mark.BITES,))),
+        held=len(under(faults, PROFILE, (Mark.HELD,))),
+        not_needed=len(under(faults, NONE, (Mark.NOT_NEEDED,))),
+        twins=len([row for row in twins if row.mark(NONE) is Mark.QUIET]),
+        quiet=len(under(twins, PROFILE, (Mark.QUIET,))),
+        unclear=tuple(row.scenario for row in unclear),
+        skipped=tuple(under(matrix.rows, PROFILE, (Mark.SKIPPED,))),
+        not_held=tuple(under(faults, PROFILE, (Mark.NOT_HELD,))),
+        alarms=tuple(under(twins, PROFILE, (Mark.FALSE_ALARM,))),
+    )
+
+
+def never(matrix: Matrix) -> tuple[str, ...]:
+    """Return the parts with which no cell differed."""
+    return tuple(w.part for w in matrix.worth if w.matters is False)
+
+
+def open_parts(matrix: Matrix) -> tuple[str, ...]:
+    """Return the parts of which it is not known whether they matter, though they have an effect here."""
+    return tuple(w.part for w in matrix.worth if w.matters is None and not w.not_applicable)
+
+
+def worth_line(worth: Worth) -> str:
+    """Return what a part is worth, in one line."""
+    if worth.not_applicable:
+        return "no effect here"
+    facts = [
+        f"holds {len(worth.alone)} alone",
+        f"needed for {len(worth.needed)}",
+        f"in the way of {len(worth.hinders)}" if worth.hinders else "",
+        plural(len(worth.alarms), "false alarm") if worth.alarms else "",
+        f"unclear in {len(worth.unclear)}" if worth.unclear else "",
+    ]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def smallest_lines(matrix: Matrix) -> list[str]:
+    """Return what is said of the smallest set, the verdict first."""
+    found = matrix.smallest
+    if found.confirmed is None:
+        lines = [f"smallest set: none found: {found.why_not}"]
+        if found.tried:
+            last = found.tried[-1]
+            why = (
+                f"does not hold {listed(last.broken)}" if last.broken else f"unclear: {listed(last.unclear)}"
+            )
+            lines.append(
+                f"the last of {plural(len(found.tried), 'set')} run, {' + '.join(last.parts)}, {why}"
+            )
+        return lines
+    run = next(t for t in reversed(found.tried) if t.parts == found.confirmed)
+    kept = f"run over the {plural(run.scenarios, 'scenario')} that the profile keeps, and keeps them all"
+    lines = [f"smallest set: {' + '.join(found.confirmed)} (confirmed: {kept})"]
+    if found.needed:
+        proofs = [f"{part} ({scenario})" for part, scenario in found.needed]
+        lines.append(f"each needed, run without it: {listed(proofs, 20)}")
+    if found.unproved:
+        lines.append(f"not shown to be needed: {', '.join(found.unproved)}")
+    if found.others:
+        lines.append(f"by the cells {plural(found.others, 'other set')} of that size may do as well; not run")
+    return lines
+
+
+def gap_lines(matrix: Matrix) -> list[str]:
+    """Return what the profile lacks: first what can be added and what that holds, then what nothing holds."""
+    helps: dict[str, list[str]] = {}
+    changed: set[str] = set()
+    alarms: dict[str, list[str]] = {}
+    for gap in matrix.gaps:
+        changed.update(gap.changed)
+        for part in gap.helps:
+            helps.setdefault(part, []).append(gap.scenario)
+        for part, twin in gap.alarms:
+            if twin not in alarms.setdefault(part, []):
+                alarms[part].append(twin)
+    lines = []
+    for part, names in sorted(helps.items(), key=lambda one: -len(one[1])):
+        what = f"{part}, set as in the scenario's own profile" if part in changed else f"{part}, added"
+        cost = f"; but false alarm in {listed(alarms[part])}" if part in alarms else ""
+        lines.append(f"{what}: holds {listed(names)}{cost}")
+    for gap in (gap for gap in matrix.gaps if not gap.helps):
+        own = f"; {gap.own_profile} as a whole: {words(gap.own)}" if gap.own is not None else ""
+        lines.append(f"no single addition holds {gap.scenario}{own}")
+    return lines
+
+
+def effort_line(matrix: Matrix) -> str:
+    """Return the wall time against the sum of the cells."""
+    effort = matrix.effort
+    if not effort.run:
+        return f"no cell was run; {plural(effort.kept, 'cell')} kept from before"
+    faster = (
+        f", {effort.sum_s / effort.wall_s:.1f} × faster than one after the other" if effort.wall_s else ""
+    )
+    kept = f"; {effort.kept} kept from before" if effort.kept else ""
+    said = f"{plural(effort.run, 'run')} of cells in {effort.wall_s:.0f} s, {effort.sum_s:.0f} s in sum"
+    return f"{said}{faster}{kept}"

@@ -1,0 +1,193 @@
+"""A whole matrix on real ranks: cells, the smallest set, going on after an end, and after an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from real_runs import chaoskit as started
+
+from chaoskit.errors import InvalidInput
+from chaoskit.matrix import asking, keeping
+from chaoskit.matrix.making import make
+from chaoskit.matrix.request import MatrixRequest, Silent
+from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Matrix
+from chaoskit.scenario import load_profile, select
+
+PROFILE_TEXT = """\
+name: mine
+guards:
+  timeouts: {init: 120s, collective: 120s, store: 120s}
+  collective_check: {hold: 20s, settle: 5s, exit_wait: 30s}
+  store_outside: {silent: 30s}
+"""
+SCENARIOS = ("dtypes-differ",)
+"""A silent corruption: nothing hangs."""
+
+Making = Callable[..., Matrix]
+
+
+@dataclass
+class Heard(Silent):
+    batches: list[tuple[str, int, int]] = field(default_factory=list)
+    damaged: int = 0
+    changed: tuple[str, ...] = ()
+
+    def opened(self, folder: Path, seed: int, damaged: int, changed: tuple[str, ...]) -> None:
+        self.damaged, self.changed = damaged, changed
+
+    def batch_started(self, what: str, to_run: int, kept: int) -> None:
+        self.batches.append((what, to_run, kept))
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.yaml"
+    file.write_text(PROFILE_TEXT)
+    return file
+
+
+@pytest.fixture
+def making(shared_servers: None, tmp_path: Path, profile: Path) -> Making:
+    def run(observer: Heard, **fields: object) -> Matrix:
+        asked: dict[str, object] = {
+            "scenarios": tuple(select(SCENARIOS)), "profile": load_profile(str(profile)), "seed": 5,
+            "runs_dir": tmp_path / "runs", **fields,
+        }  # fmt: skip
+        return make(MatrixRequest(**asked), observer)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_a_matrix_and_its_going_on(making: Making) -> None:
+    heard = Heard()
+    found = making(heard)
+    (corrupted,) = found.rows
+    marks = {cell.column.name: cell.mark for cell in corrupted.cells}
+    assert marks["none"] is Mark.BITES
+    assert marks["profile"] is marks["alone-collective_check"] is marks["without-timeouts"] is Mark.HELD
+    assert marks["alone-timeouts"] is marks["without-collective_check"] is Mark.NOT_HELD
+    assert marks["alone-store_outside"] is marks["without-store_outside"] is Mark.NOT_APPLICABLE
+
+    assert found.smallest.confirmed == ("collective_check",) and found.smallest.tried[-1].scenarios == 1
+    worths = {w.part: w.matters for w in found.worth}
+    assert worths == {"timeouts": False, "collective_check": True, "store_outside": None}
+    assert not found.gaps and not found.interrupted and found.effort.kept == 0
+    held = corrupted.cell(PROFILE)
+    assert held is not None and held.named is True and held.latency_s is not None
+    folder = Path(found.origin.folder)
+    assert json.loads((folder / held.folder / "verdict.json").read_text())["status"] == "pass"
+
+    again = Heard()
+    same = making(again, folder=folder)
+    assert {to_run for _, to_run, _ in again.batches} == {0} and not again.changed
+    assert (same.rows, same.smallest, same.worth) == (found.rows, found.smallest, found.worth)
+    assert same.effort.run == 0 and same.effort.kept == found.effort.run
+
+    lines = (folder / keeping.FILE).read_bytes().splitlines(keepends=True)
+    (folder / keeping.FILE).write_bytes(b"".join([lines[0][:-9] + b"\n", *lines[1:]]))
+    third = Heard()
+    mended = making(third, folder=folder)
+    assert third.damaged == 1 and sum(to_run for _, to_run, _ in third.batches) == 1
+    assert [[c.mark for c in r.cells] for r in mended.rows] == [[c.mark for c in r.cells] for r in found.rows]
+
+
+def test_another_seed_or_profile_makes_other_cells(making: Making, profile: Path) -> None:
+    """The first batch of each, as far as the keys go: nothing has to be run for that."""
+    from chaoskit.agenda import Agenda
+    from chaoskit.matrix.keys import key
+    from chaoskit.request import RunRequest
+
+    def keys(seed: int, **fields: object) -> set[str]:
+        scenarios = tuple(select(["rank-stopped"]))
+        asked = RunRequest(scenarios, seed=seed, profile=load_profile(str(profile)), **fields)  # type: ignore[arg-type]
+        (item,) = Agenda(asked, seed, isolated=True).items()
+        return {key(plan, "2.13.0") for plan in item.plans.values()}
+
+    same = keys(5)
+    assert keys(5) == same
+    assert not keys(6) & same
+    assert not keys(5, time_scale=0.5) & same
+    profile.write_text(PROFILE_TEXT.replace("settle: 5s", "settle: 6s"))
+    assert len(keys(5) & same) == 1  # that without any guard is the same
+    profile.write_text(PROFILE_TEXT.replace("name: mine", "name: other"))
+    assert keys(5) == same
+
+
+def test_a_profile_without_any_guard_is_refused(tmp_path: Path) -> None:
+    scenarios = tuple(select(["rank-stopped"]))
+    bare = MatrixRequest(scenarios, profile=load_profile("torch-defaults"), runs_dir=tmp_path / "runs")
+    with pytest.raises(InvalidInput, match="there is nothing to compare"):
+        make(bare)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_two_scenarios_of_one_name_are_refused(tmp_path: Path) -> None:
+    (one,) = select(["rank-stopped"])
+    with pytest.raises(InvalidInput, match="two scenarios are called rank-stopped"):
+        make(MatrixRequest((one, one), runs_dir=tmp_path / "runs"))
+
+
+@pytest.mark.nightly
+def test_healthy_twins_and_what_a_profile_lacks(making: Making, tmp_path: Path) -> None:
+    names = ("dtypes-differ", "uncaught-exception", "rank-late-once")
+    bare = tmp_path / "bare.yaml"
+    bare.write_text("name: bare\nguards:\n  timeouts: {init: 120s, collective: 120s, store: 120s}\n")
+    found = making(Heard(), scenarios=tuple(select(names)), profile=load_profile(str(bare)))
+    corrupted, raised, twin = found.rows
+    assert corrupted.mark(PROFILE) is Mark.NOT_HELD
+    assert {raised.mark(column) for column in found.columns} == {Mark.NOT_NEEDED}
+    assert {twin.mark(NONE), twin.mark(PROFILE), twin.mark(Column("alone", "timeouts"))} == {Mark.QUIET}
+    assert twin.mark(Column("without", "timeouts")) is Mark.NOT_RUN
+    (gap,) = found.gaps
+    assert (gap.scenario, gap.helps, gap.changed, gap.alarms) == (
+        "dtypes-differ",
+        ("collective_check",),
+        (),
+        (),
+    )
+    assert twin.mark(Column("plus", "collective_check")) is Mark.QUIET
+    assert found.smallest.confirmed is None and "holds nothing" in found.smallest.why_not
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_matrix_that_was_ended_goes_on(
+    shared_servers: None, tmp_path: Path, profile: Path, number: signal.Signals
+) -> None:
+    asked = ("matrix", "dtypes-differ", "rank-stopped", "--profile", str(profile), "--seed", "5")
+    with started(*asked, folder=tmp_path) as command:
+        command.wait_until(lambda: len(kept_lines(tmp_path)) >= 2)
+        before = set(kept_lines(tmp_path))
+        os.kill(command.process.pid, number)
+        out, _ = command.process.communicate()
+        assert command.left() == []
+    assert command.process.returncode == (130 if number == signal.SIGINT else -number)
+    assert ("go on with: chaoskit matrix --resume" in out) == (number == signal.SIGINT)
+    assert set(kept_lines(tmp_path)) >= before
+    with started(
+        "matrix", "--resume", *map(str, folders(tmp_path)), "--format", "json", folder=tmp_path
+    ) as command:
+        out, err = command.process.communicate()
+    assert command.process.returncode in (0, 1), err
+    found = json.loads(out)
+    assert found["effort"]["kept"] >= len(before) and found["interrupted"] is False
+    assert {row["cells"][0]["mark"] for row in found["rows"]} == {"bites"}
+    assert asking.read(folders(tmp_path)[0])["seed"] == "5"
+
+
+def folders(folder: Path) -> list[Path]:
+    return list((folder / "runs" / "matrix").glob("*"))
+
+
+def kept_lines(folder: Path) -> list[bytes]:
+    return [line for one in folders(folder) for line in _lines(one / keeping.FILE)]
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.exists() else []

@@ -1,0 +1,200 @@
+"""The reports of a matrix: short on a terminal, whole in the files; what is a text stays one."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from chaoskit.errors import ExitCode
+from chaoskit.matrix.values import (
+    NONE,
+    PROFILE,
+    Cell,
+    Column,
+    Effort,
+    Gap,
+    Mark,
+    Matrix,
+    Row,
+    Smallest,
+    Tried,
+)
+from chaoskit.reports.matrix import json_output, markdown, page
+from chaoskit.reports.matrix.exit_code import exit_code
+from chaoskit.reports.matrix.progress import MatrixProgress
+from chaoskit.reports.matrix.text import LINES_MAX, print_matrix
+from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, sign
+
+MakeRow, MakeMatrix = Callable[..., Row], Callable[..., Matrix]
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e|`@team\n::error::x"
+
+
+def text_of(found: Matrix) -> list[str]:
+    stream = io.StringIO()
+    print_matrix(found, Console(file=stream, width=120), ["a.html", "a.md", "a.json"])
+    return stream.getvalue().splitlines()
+
+
+@pytest.fixture
+def large(row: MakeRow, matrix: MakeMatrix) -> Matrix:
+    """100 scenarios × 40 columns, with everything that can be said."""
+    parts = tuple(f"guard_{n}" for n in range(19))
+    marks = [Mark.HELD, Mark.NOT_HELD, Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.NOT_APPLICABLE, Mark.NOT_RUN]
+    rows = [
+        row(
+            f"scenario-{n}",
+            {p: marks[(n + i) % len(marks)] for i, p in enumerate(parts)},
+            {p: marks[(n * i) % len(marks)] for i, p in enumerate(parts)},
+            parts=parts,
+            healthy=n >= 80,
+            profile=Mark.NOT_HELD if n < 9 else Mark.HELD,
+        )
+        for n in range(100)
+    ]
+    gaps = tuple(Gap(f"scenario-{n}", "late", (f"guard_{n}",), own_profile="strict") for n in range(9))
+    found = Smallest(parts[:5], (Tried(parts[:5], scenarios=91),), ((parts[0], "scenario-9"),), parts[1:5], 7)
+    made: Matrix = matrix(*rows, parts=parts, smallest=found, gaps=gaps, effort=Effort(60, 600, 900, 3, 2, 1))
+    return made
+
+
+def test_the_terminal_has_no_more_than_25_lines(large: Matrix) -> None:
+    for found in (large, dataclasses.replace(large, interrupted=True)):
+        lines = text_of(found)
+        assert len(lines) <= LINES_MAX
+        assert lines[0].startswith("100 scenarios × 40 columns: profile mine on gloo")
+        assert any("600 s in sum, 10.0 × faster" in line for line in lines)
+    assert "go on with: chaoskit matrix --resume runs/matrix/1" in lines[-1]
+
+
+def test_a_set_is_called_confirmed_only_where_it_was_run(large: Matrix) -> None:
+    said = "\n".join(text_of(large))
+    assert "smallest set: guard_0 + guard_1 + guard_2 + guard_3 + guard_4 (confirmed: run over" in said
+    tried = Smallest(
+        None, (Tried(("guard_0",), ("scenario-9",), (), 91),), why_not="no set that was run holds it"
+    )
+    said = "\n".join(text_of(dataclasses.replace(large, smallest=tried)))
+    assert "none found" in said and "guard_0, does not hold scenario-9" in said and "confirmed" not in said
+
+
+def test_the_page_is_self_contained_and_has_every_cell(large: Matrix) -> None:
+    html = page.render(large)
+    seen = _Seen()
+    seen.feed(html)
+    assert seen.cells == 100 * 40
+    assert not seen.outside, "nothing is loaded from anywhere"
+    assert "default-src 'none'" in unescape(html) and "prefers-color-scheme: dark" in html
+    data = json.loads(seen.data)
+    assert len(data) == 100 and {len(line) for line in data} == {40}
+    assert len(html) < 3_000_000
+
+
+class _Seen(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells, self.outside, self.tags, self.data, self._in_data = 0, [], set(), "", False
+        self._row = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.tags.add(tag)
+        self._row = told.get("class") == "row" if tag == "tr" else self._row
+        self.cells += tag == "td" and self._row
+        self.outside += [v for k, v in attrs if k in ("src", "href")]
+        self._in_data = told.get("id") == "data"
+
+    def handle_data(self, data: str) -> None:
+        self.data += data if self._in_data else ""
+
+
+def hostile(row: MakeRow, matrix: MakeMatrix) -> Matrix:
+    bad = row(HOSTILE, parts=(HOSTILE,))
+    cells = tuple(
+        dataclasses.replace(c, reason=HOSTILE, culprits=(HOSTILE,), folder=HOSTILE, rerun=HOSTILE)
+        for c in bad.cells
+    )
+    made = dataclasses.replace(bad, cells=cells, summary=HOSTILE, family=HOSTILE, profile=HOSTILE)
+    gap = Gap(HOSTILE, HOSTILE, (HOSTILE,), alarms=((HOSTILE, HOSTILE),))
+    found: Matrix = matrix(made, parts=(HOSTILE,), gaps=(gap,), notes=(HOSTILE,))
+    return dataclasses.replace(found, origin=dataclasses.replace(found.origin, profile=HOSTILE))
+
+
+def test_what_is_hostile_stays_a_text(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = hostile(row, matrix)
+    seen = _Seen()
+    html = page.render(found)
+    seen.feed(html)
+    assert "img" not in seen.tags
+    assert not re.search(r"[\x1b\u202e]", html + markdown.render(found) + "\n".join(text_of(found)))
+    assert not re.search(r"(?<!\\)<img", markdown.render(found))
+    assert "\n::error" not in "\n".join(text_of(found))
+    assert "\n::error" not in markdown.render(found)
+    table = [line for line in markdown.render(found).splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in table[-3:]}) == 1
+
+
+def test_json_holds_all_and_is_json(large: Matrix) -> None:
+    body = json.loads(json_output.render(large))
+    assert body["schema_version"] == 1 and body["exit_code"] == 1
+    assert len(body["rows"]) == 100 and len(body["columns"]) == 40
+    assert body["rows"][0]["cells"][0]["mark"] == "bites"
+    assert body["effort"]["wall_s"] == 60 and body["faster_than_in_a_row"] == 10.0
+
+
+def test_a_cell_that_ended_in_time_has_a_sign_of_its_own() -> None:
+    assert sign(Cell(PROFILE, Mark.NOT_HELD, ended=True)) == LATE_SIGN
+    assert sign(Cell(PROFILE, Mark.NOT_HELD)) == SIGNS[Mark.NOT_HELD]
+    assert sign(Cell(PROFILE, Mark.HELD, ended=True)) == SIGNS[Mark.HELD]
+
+
+@pytest.mark.parametrize(
+    ("base", "profile", "code"),
+    [
+        (Mark.BITES, Mark.HELD, ExitCode.OK),
+        (Mark.NOT_NEEDED, Mark.NOT_NEEDED, ExitCode.OK),
+        (Mark.BITES, Mark.NOT_HELD, ExitCode.NOT_HELD),
+        (Mark.BITES, Mark.UNSTEADY, ExitCode.INCONCLUSIVE),
+        (Mark.UNSTEADY, Mark.INCONCLUSIVE, ExitCode.INCONCLUSIVE),
+        (Mark.SKIPPED, Mark.SKIPPED, ExitCode.INCONCLUSIVE),
+        (Mark.BITES, Mark.NOT_RUN, ExitCode.INCONCLUSIVE),
+    ],
+)
+def test_exit_codes(row: MakeRow, matrix: MakeMatrix, base: Mark, profile: Mark, code: ExitCode) -> None:
+    assert exit_code(matrix(row("a", base=base, profile=profile))) is code
+
+
+def test_exit_codes_of_more(row: MakeRow, matrix: MakeMatrix) -> None:
+    good = row("a", {"timeouts": Mark.NOT_HELD}, {"timeouts": Mark.UNSTEADY})
+    assert exit_code(matrix(good)) is ExitCode.OK, "a single guard is no verdict on the profile"
+    assert exit_code(matrix(good, row("t", healthy=True, profile=Mark.FALSE_ALARM))) is ExitCode.NOT_HELD
+    assert exit_code(matrix()) is ExitCode.INCONCLUSIVE
+    assert exit_code(matrix(good, interrupted=True)) is ExitCode.INTERRUPTED
+
+
+def test_markdown_has_each_row_in_both_tables(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = markdown.render(matrix(row("a-b"), row("twin", healthy=True)))
+    assert found.count("| a\\-b |") == 2 and found.count("| twin |") == 1
+
+
+def test_progress_survives_a_reader_that_goes_away() -> None:
+    stream = io.StringIO()
+    shown = MatrixProgress(Console(file=stream, width=100), every_s=1000.0)
+    with shown:
+        shown.batch_started("no guard", 4, 2)
+        stream.close()
+        shown.batch_ended(1.0)
+
+
+def test_columns_have_names_to_type() -> None:
+    assert [c.name for c in (NONE, PROFILE, Column("alone", "timeouts"))] == [
+        "none",
+        "profile",
+        "alone-timeouts",
+    ]
