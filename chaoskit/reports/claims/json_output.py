@@ -1,0 +1,99 @@
+"""The JSON object of ``chaoskit claims``. Its shape is versioned: additive changes only."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+from chaoskit import codec
+from chaoskit.claims.values import Claim, ClaimFinding, ClaimsReport, Run, Setting, TrialFinding
+from chaoskit.model import JsonValue
+
+SCHEMA_VERSION = 1
+
+
+def render(report: ClaimsReport) -> str:
+    """Return the object as JSON text with a final newline. Folders are relative to the current one."""
+    on = report.surroundings
+    body = {
+        "schema_version": SCHEMA_VERSION,
+        "torch": on.torch,
+        "python": on.python,
+        "kernel": on.kernel,
+        "cores": on.cores,
+        "load": on.load,
+        "chaoskit": on.chaoskit,
+        "repeats": report.repeats,
+        "seed": report.seed,
+        "wall_s": round(report.wall_s, 1),
+        "interrupted": report.interrupted,
+        "run_dir": _shown(report.run_dir),
+        "claims": [_claim(finding, report.run_dir) for finding in report.findings],
+    }
+    return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=True) + "\n"
+
+
+def _claim(finding: ClaimFinding, run_dir: Path) -> dict[str, JsonValue]:
+    claim: Claim = finding.claim
+    return {
+        "name": claim.name,
+        "backend": finding.backend,
+        "told": claim.told,
+        "source": list(claim.source),
+        "meant_for": list(claim.meant_for),
+        "setting": setting_text(claim.setting),
+        "both": setting_text(claim.both),
+        "answer": finding.answer.value,
+        "says": finding.says,
+        "trials": [_trial(trial, run_dir) for trial in finding.trials],
+    }
+
+
+def setting_text(setting: Setting) -> list[str]:
+    """Return a setting in words: ``NAME=VALUE``, ``guard(key=value)``."""
+    variables = [f"{name}={value}" for name, value in setting.env]
+    guards = []
+    for guard in setting.guards:
+        encoded = codec.encode(guard)
+        assert isinstance(encoded, dict)
+        fields = next(iter(encoded.values()))
+        given = ", ".join(f"{key}={value}" for key, value in fields.items())
+        guards.append(f"{guard.name}({given})")
+    return [*variables, *guards]
+
+
+def _trial(trial: TrialFinding, run_dir: Path) -> dict[str, JsonValue]:
+    return {
+        "scenario": trial.scenario,
+        "timeouts": trial.timeouts,
+        "watched_s": trial.watched_s,
+        "others": trial.others,
+        "healthy": trial.healthy,
+        "answer": trial.answer.value,
+        "says": trial.says,
+        "without": [_run(run, run_dir) for run in trial.without],
+        "with": [_run(run, run_dir) for run in trial.with_it],
+    }
+
+
+def _run(run: Run, run_dir: Path) -> dict[str, JsonValue]:
+    latency_s = run.latency_s
+    finite = latency_s is not None and math.isfinite(latency_s)
+    return {
+        "outcome": None if run.outcome is None else run.outcome.value,
+        "latency_s": round(latency_s, 3) if latency_s is not None and finite else None,
+        "exits": {str(rank): code for rank, code in run.exits},
+        "culprits": list(run.culprits),
+        "kept": run.kept,
+        "printed": run.printed,
+        "unclear": run.unclear,
+        "folder": os.path.relpath(run.folder, run_dir),
+    }
+
+
+def _shown(path: Path) -> str:
+    """Return the path as seen from here; of one elsewhere only its name."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name

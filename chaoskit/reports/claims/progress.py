@@ -1,0 +1,70 @@
+"""The progress of ``chaoskit claims``: a line for each run. An arm's own verdict answers nothing here."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from rich.console import Console
+
+from chaoskit.model import ScenarioResult, Verdict
+from chaoskit.reports.console import Pen
+from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.progress_lines import arm_name
+from chaoskit.reports.wording import outcome_of, plural, seconds
+from chaoskit.request import ArmId
+
+
+class ClaimsProgress:
+    """An observer of a run (see chaoskit.request) that prints plain lines, until the reader goes away."""
+
+    def __init__(self, console: Console, every_s: float = EVERY_S) -> None:
+        self._console = console
+        self._pen = Pen(console)
+        self._total = 0
+        self._done = 0
+        self._running: dict[ArmId, float] = {}
+        self._gone = False
+        self._heartbeat = Heartbeat(self._still_running, every_s)
+
+    def __enter__(self) -> Self:
+        self._heartbeat.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._heartbeat.__exit__()
+
+    def run_started(self, run_dir: object, seed: int, arms: tuple[ArmId, ...]) -> None:
+        self._total = len(arms)
+        self._say(f"{plural(len(arms), 'run')}, seed {seed}, run directory {self._pen.text(str(run_dir))}")
+
+    def arm_started(self, arm: ArmId, limit_s: float) -> None:
+        self._running[arm] = time.monotonic()
+
+    def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
+        self._done += 1
+        began = self._running.pop(arm, None)
+        took = "" if began is None else f" ({seconds(time.monotonic() - began)})"
+        name = arm_name(arm, self._pen)
+        self._say(f"[{self._done}/{max(self._total, self._done)}] {name}: {outcome_of(verdict)}{took}")
+
+    def scenario_ended(self, result: ScenarioResult) -> None:
+        """Nobody asks whether it is held."""
+
+    def _still_running(self, passed_s: float) -> None:
+        total = max(self._total, self._done)
+        line = f"after {seconds(passed_s)}: {self._done}/{total} done, {len(self._running)} running"
+        self._print(line)
+
+    def _say(self, line: str) -> None:
+        self._heartbeat.said()
+        self._print(line)
+
+    def _print(self, line: str) -> None:
+        if self._gone:
+            return
+        try:
+            self._console.print(line, soft_wrap=True)
+            self._console.file.flush()
+        except (OSError, ValueError):  # ValueError: the file was closed
+            self._gone = True
