@@ -31,6 +31,7 @@ class ClaimsRequest:
     jobs: int | None = None
     runs_dir: Path = Path("runs")
     command: str = ""
+    not_run: tuple[tuple[Backend, str], ...] = ()  # backends that were not asked for, as they are not there
 
 
 def run(request: ClaimsRequest, engine: Engine, observer: Observer | None = None) -> ClaimsReport:
@@ -63,7 +64,14 @@ def report(request: ClaimsRequest, chosen: Sequence[Bench], ran: RunResult, load
         ran.torch, platform.python_version(), kernel, cores, round(load, 1), rundir.version("chaoskit")
     )
     return ClaimsReport(
-        surroundings, findings, request.repeats, ran.seed, ran.run_dir, ran.wall_s, ran.interrupted
+        surroundings,
+        findings,
+        request.repeats,
+        ran.seed,
+        ran.run_dir,
+        ran.wall_s,
+        ran.interrupted,
+        request.not_run,
     )
 
 

@@ -159,3 +159,4 @@ class ClaimsReport:
     run_dir: Path
     wall_s: float
     interrupted: bool = False
+    not_run: tuple[tuple[Backend, str], ...] = ()  # backends that are not to be had here, and why

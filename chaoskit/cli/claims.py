@@ -121,24 +121,29 @@ def read(options: Options) -> Asked:
         wrong += [] if path is None else output_file.problems(path, option)
     earlier = options.against
     against = None if earlier is None else found.attempt(lambda: page.load(Path(earlier)))
+    absent = () if options.backends else _absent()
+    there: tuple[Backend, ...] = ("gloo",) if absent else ("gloo", "nccl")
     request = ClaimsRequest(
         tuple(chosen),
-        tuple(dict.fromkeys(one for one in backends if one is not None)) or _there(),
+        tuple(dict.fromkeys(one for one in backends if one is not None)) or there,
         found.whole("--repeat", options.repeat, 1, REPEATS_MAX) or REPEATS_MIN,
         found.whole("--seed", options.seed, 0, SEED_MAX),
         found.whole("--jobs", options.jobs, 1, RANKS_MAX),
         found.runs_dir(options.runs_dir),
         as_typed(),
+        absent,
     )
     found.problems += wrong
     found.raise_any()
     return Asked(request, form, paths["--json"], paths["--markdown"], against)
 
 
-def _there() -> tuple[Backend, ...]:
+def _absent() -> tuple[tuple[Backend, str], ...]:
+    """NCCL with the reason, where it is not to be had."""
     from chaoskit import capabilities
 
-    return ("gloo", "nccl") if capabilities.find("nccl").available else ("gloo",)
+    nccl = capabilities.find("nccl")
+    return () if nccl.available else (("nccl", nccl.detail),)
 
 
 def _list(options: Options) -> None:

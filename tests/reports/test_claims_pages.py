@@ -20,7 +20,8 @@ def claim(name: str = "one", answer: Answer = Answer.TRUE, **more: object) -> di
     trial = {"scenario": "rank-stopped", "timeouts": "T = 3 s", "answer": answer.value, "says": "ended"}
     return {
         "name": name, "backend": "gloo", "told": "it helps", "source": ["a page"], "setting": [],
-        "meant_for": [], "answer": answer.value, "says": "rank-stopped: ended", "trials": [trial], **more,
+        "meant_for": ["gloo", "nccl"], "answer": answer.value, "says": "rank-stopped: ended",
+        "trials": [trial], **more,
     }  # fmt: skip
 
 
@@ -66,6 +67,17 @@ def test_versions_stand_in_order_and_what_differs_comes_first() -> None:
     differing, _, same = text.partition("## The same")
     assert "| b | gloo | true | harmful |" in differing
     assert "| a | gloo | true | true |" in same
+
+
+def test_where_nothing_was_run_is_told() -> None:
+    text = markdown.render(read(claim("a", meant_for=["nccl"]), claim("b")))
+    assert "**Not run on nccl**. 1 claim of these" in text
+    assert "| a | gloo (told of nccl) |" in markdown.versions(
+        [(read(claim("a", meant_for=["nccl"])), "x.md")]
+    )
+    assert "**Nothing here was run on nccl.**" in markdown.versions([(read(claim()), "x.md")])
+    everywhere = read(claim("a"), claim("a", backend="nccl"))
+    assert "ot run on" not in markdown.render(everywhere)
 
 
 def test_only_answers_are_compared() -> None:

@@ -17,7 +17,7 @@ SCHEMA_VERSION = 1
 def render(report: ClaimsReport) -> str:
     """Return the object as JSON text with a final newline. Folders are relative to the current one."""
     on = report.surroundings
-    body = {
+    head = {
         "schema_version": SCHEMA_VERSION,
         "torch": on.torch,
         "python": on.python,
@@ -30,9 +30,21 @@ def render(report: ClaimsReport) -> str:
         "wall_s": round(report.wall_s, 1),
         "interrupted": report.interrupted,
         "run_dir": _shown(report.run_dir),
-        "claims": [_claim(finding, report.run_dir) for finding in report.findings],
+        "not_run": dict(report.not_run),
     }
-    return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=True) + "\n"
+    return lines(head, [_claim(finding, report.run_dir) for finding in report.findings])
+
+
+def lines(head: dict[str, JsonValue], claims: list[dict[str, JsonValue]]) -> str:
+    """Return the object with a line for each claim: these files are kept under version control."""
+    members = [f'"{key}": {_dumped(value)}' for key, value in head.items()]
+    rows = ",\n  ".join(_dumped(claim) for claim in claims)
+    members.append(f'"claims": [\n  {rows}\n ]' if claims else '"claims": []')
+    return "{\n " + ",\n ".join(members) + "\n}\n"
+
+
+def _dumped(value: JsonValue) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=True)
 
 
 def _claim(finding: ClaimFinding, run_dir: Path) -> dict[str, JsonValue]:

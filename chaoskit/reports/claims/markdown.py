@@ -23,6 +23,7 @@ MEANING: Final = {
     Answer.UNCLEAR: "nothing can be said, for the reason given",
     Answer.NOT_RUN: "not run, for the reason given",
 }
+_BACKENDS: Final = ("gloo", "nccl")
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~@!])")
 
 
@@ -37,6 +38,7 @@ def render(page: Page) -> str:
         "Nothing here is more than what was seen in these runs. Times are seconds from the fault to the end "
         "of the ranks that are spoken of.",
         "",
+        *[line for backend in _BACKENDS if backend not in page.backends for line in _not_run(page, backend)],
         *(["Interrupted: what was not finished has no answer.", ""] if page.interrupted else []),
         "| claim | what is told | answer | what was seen |",
         "|---|---|---|---|",
@@ -54,6 +56,7 @@ def versions(pages: Sequence[tuple[Page, str]]) -> str:
     shown = sorted(pages, key=lambda one: [int(part) for part in re.findall(r"\d+", one[0].version)])
     keys = list(dict.fromkeys((row.name, row.backend) for page, _ in shown for row in page.rows))
     table = [{(row.name, row.backend): row for row in page.rows} for page, _ in shown]
+    ran = {backend for page, _ in shown for backend in page.backends}
     differs = [key for key in keys if len(_answers(key, table)) > 1]
     lines = [
         "# What the advice does, by version of torch",
@@ -63,6 +66,7 @@ def versions(pages: Sequence[tuple[Page, str]]) -> str:
         "gloo and nccl are kept apart: what has no effect on gloo may have one on nccl.",
         "",
     ]
+    lines += [f"**Nothing here was run on {name}.**\n" for name in _BACKENDS if name not in ran]
     heads = [f"[{text(page.torch)}]({file})" for page, file in shown]
     for title, chosen in (("Not the same on all of them", differs), ("The same", keys)):
         rest = [key for key in chosen if chosen is differs or key not in differs]
@@ -75,13 +79,24 @@ def versions(pages: Sequence[tuple[Page, str]]) -> str:
     return "\n".join([*lines, *_legend(found)]) + "\n"
 
 
+def _not_run(page: Page, backend: str) -> list[str]:
+    """What is not said here: what has no effect on gloo may have one on NCCL, of which it is told."""
+    why = dict(page.not_run).get(backend, "")
+    alone = sum(row.meant_for == (backend,) for row in page.rows)
+    told = f" {plural(alone, 'claim')} of these are told of {backend} alone: " if alone else ""
+    told += f"what is said of them is what they do on {', '.join(page.backends)}." if alone else ""
+    return [f"**Not run on {backend}**{f' ({text(why)})' if why else ''}.{told}", ""]
+
+
 def _answers(key: tuple[str, str], table: Sequence[dict[tuple[str, str], Row]]) -> set[Answer]:
     return {rows[key].answer for rows in table if key in rows}
 
 
 def _over_versions(key: tuple[str, str], table: Sequence[dict[tuple[str, str], Row]]) -> str:
     cells = [str(rows[key].answer) if key in rows else "" for rows in table]
-    return f"| {text(key[0])} | {text(key[1])} | {' | '.join(cells)} |"
+    meant_for = next(rows[key].meant_for for rows in table if key in rows)
+    on = key[1] if key[1] in meant_for else f"{key[1]} (told of {', '.join(meant_for)})"
+    return f"| {text(key[0])} | {text(on)} | {' | '.join(cells)} |"
 
 
 def _distinct(trials: Sequence[TrialRow]) -> list[TrialRow]:

@@ -54,6 +54,12 @@ class Page:
     interrupted: bool
     run_dir: str
     rows: tuple[Row, ...]
+    not_run: tuple[tuple[str, str], ...] = ()  # backends, and why
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """On which the claims were run."""
+        return tuple(dict.fromkeys(row.backend for row in self.rows))
 
     @property
     def version(self) -> str:
@@ -72,6 +78,7 @@ def read(text: str, file: str) -> Page:
             float(raw["load"]), _text(raw["chaoskit"]), int(raw["repeats"]), int(raw["seed"]),
             float(raw["wall_s"]), bool(raw["interrupted"]), _text(raw["run_dir"]),
             tuple(_row(one) for one in raw["claims"]),
+            tuple((_text(key), _text(why)) for key, why in raw.get("not_run", {}).items()),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__} {error}"

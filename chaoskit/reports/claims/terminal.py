@@ -39,6 +39,8 @@ def print_page(page: Page, console: Console) -> None:
     print_wrapped(console, Text(pen.text(line), "bold"), 0, 4)
     if page.interrupted:
         print_wrapped(console, Text("interrupted: what was not finished has no answer", "yellow"), 0, 4)
+    for backend, why in page.not_run:
+        print_wrapped(console, Text(pen.text(f"not run on {backend}: {why}"), "yellow"), 0, 4)
     print_fact(console, "run directory", pen.text(page.run_dir), 0)
 
 
