@@ -99,7 +99,7 @@ class RankSet:
                 if wire in ready:
                     answers[slot] = self._answer(slot, wire, wanted)
             if self._arm.connection in ready:
-                self._hear()
+                self.hear()
         return [answers[slot] for slot in sorted(answers)]
 
     def _answer(self, slot: int, wire: Wire, wanted: type[M]) -> M:
@@ -113,7 +113,7 @@ class RankSet:
             raise (ProgramEnded if said.finished else SetFailed)(said.reason)
         raise SetFailed(self._why(f"rank {slot} is gone"))
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """Whatever the warden tells of the ranks while they are timed: none may end."""
         try:
             event = history.from_line(self._arm.connection.recv_bytes().decode())
@@ -222,6 +222,6 @@ def _wait_for_all(ranks: RankSet, arm: RunningArm, listener: socket.socket, coun
             ranks.add(Wire(listener.accept()[0]))
             missing -= 1
         elif arm.connection in ready:
-            ranks._hear()
+            ranks.hear()
         else:
             raise SetFailed(f"{missing} of {count} ranks did not start within {START_LIMIT_S:.0f} s")
