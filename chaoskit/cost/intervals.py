@@ -1,15 +1,18 @@
 """From timed pairs of blocks to a ratio with its interval. Pure.
 
+What counts is throughput: all time of one side over all time of the other, so that a step that takes ten
+times as long, once in a hundred steps, has its share. Nothing is trimmed: what recurs looks like a
+disturbance.
+
 Rounds of one start of ranks share what came about by chance at that start (where memory and threads lie), so
 they are no independent samples of the difference between two settings: what is resampled is starts. Few
 starts say little of how starts differ; the interval is widened for that as Student's distribution says. Of a
-single start (a user's program that takes long) only its rounds can be resampled.
+single start only its rounds can be resampled.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,48 +24,57 @@ from chaoskit.cost.values import Estimate
 
 LEVEL = 0.95
 RESAMPLES = 2000
-TRIM = 0.2
-"""Share of the rounds that is left out on either side: something else ran on the machine then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A pair of blocks, one after the other: seconds per call of each."""
+    """A pair of blocks of ``calls`` calls, one after the other: seconds per call of each."""
 
     plain_s: float
     with_s: float
+    calls: int = 1
+
+
+Launch = NDArray[np.float64]
+"""Seconds per call of its rounds: a row each, plain and with."""
 
 
 def estimate(launches: Sequence[Sequence[Round]], seed: int = 0) -> Estimate:
     """Return the ratio of all ``launches`` with at least one round each, and its interval."""
-    logs = [np.log([r.with_s / r.plain_s for r in rounds]) for rounds in launches if rounds]
-    centre = float(np.mean([_middle(rounds) for rounds in logs]))
-    spread = _resampled(logs, np.random.default_rng(seed)) - centre
-    low, high = np.quantile(spread, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) * _widening(len(logs))
-    everything = [r for rounds in launches for r in rounds]
+    taken = [np.array([(r.plain_s, r.with_s) for r in rounds]) for rounds in launches if rounds]
+    logs = np.array([_log_ratio(launch.mean(axis=0)) for launch in taken])
+    random = np.random.default_rng(seed)
+    drawn = _of_one(taken[0], random) if len(taken) == 1 else _of_all(logs, random)
+    centre = float(logs.mean())
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.quantile(drawn - centre, tails) * _widening(len(taken))
+    plain_s = float(np.mean([launch[:, 0].mean() for launch in taken]))
     return Estimate(
         math.exp(centre),
         math.exp(centre + low),
         math.exp(centre + high),
-        statistics.median(r.plain_s for r in everything),
-        statistics.median(r.with_s for r in everything),
-        len(everything),
-        len(logs),
+        plain_s,
+        plain_s * math.exp(centre),
+        sum(map(len, taken)),
+        len(taken),
+        sum(r.calls for rounds in launches for r in rounds),
     )
 
 
-def _middle(rounds: NDArray[np.float64]) -> float:
-    return float(stats.trim_mean(rounds, TRIM))
+def _log_ratio(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.log(means[..., 1] / means[..., 0]), dtype=np.float64)
 
 
-def _resampled(logs: list[NDArray[np.float64]], random: np.random.Generator) -> NDArray[np.float64]:
-    """Return the ratio's logarithm in each of RESAMPLES drawings with replacement."""
-    if len(logs) == 1:
-        drawn = logs[0][random.integers(len(logs[0]), size=(RESAMPLES, len(logs[0])))]
-        return np.asarray(stats.trim_mean(drawn, TRIM, axis=1), dtype=np.float64)
-    middles = np.array([_middle(rounds) for rounds in logs])
-    means = middles[random.integers(len(middles), size=(RESAMPLES, len(middles)))].mean(axis=1)
-    return np.asarray(means, dtype=np.float64)
+def _of_all(logs: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    """Return the ratio's logarithm in each of RESAMPLES drawings of starts, with replacement."""
+    drawn = logs[random.integers(len(logs), size=(RESAMPLES, len(logs)))]
+    return np.asarray(drawn.mean(axis=1), dtype=np.float64)
+
+
+def _of_one(launch: Launch, random: np.random.Generator) -> NDArray[np.float64]:
+    """The same of the rounds of the only start."""
+    drawn = launch[random.integers(len(launch), size=(RESAMPLES, len(launch)))]
+    return _log_ratio(drawn.mean(axis=1))
 
 
 def _widening(launches: int) -> float:

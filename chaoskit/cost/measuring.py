@@ -30,7 +30,7 @@ from chaoskit.model import Plan, Workload
 from chaoskit.plan import startup_env
 from chaoskit.redacting import Redactor
 from chaoskit.request import WatchRequest
-from chaoskit.timing.messages import Block, Prepare, Prepared
+from chaoskit.timing.messages import NOT_APPLICABLE, Block, Prepare, Prepared
 
 BLOCK_S = 0.04
 """How long a block takes: long against what it costs to ask for one, short against what else happens on a
@@ -41,6 +41,8 @@ START_SHARE = 3.0
 """... and at least so many times what the start itself took."""
 ROUNDS_MIN = 5
 WARM_ROUNDS = 2
+LEADS = (1, 2)
+"""Steps before a block that are not timed, drawn for each: see chaoskit.timing.messages.Block."""
 LAUNCHES_MIN = 5
 """So many starts are timed, also beyond the budget ..."""
 OVER_BUDGET_MAX = 3.0
@@ -81,6 +83,7 @@ class _Measuring:
         self.random = random.Random(self.seed)
         self.batch = 0  # of the DDP model, found once
         self.interrupted = False
+        self.number = 0  # of the comparison; its folder
 
     def run(self) -> CostReport:
         request = self.request
@@ -115,7 +118,8 @@ class _Measuring:
 
     def _compare(self, pool: ServerPool, run_dir: Path, case: Case, treatment: Treatment) -> Comparison:
         self.observer.comparison_started(treatment.name, case)
-        one = _One(self, pool, run_dir / "cost", case, treatment)
+        self.number += 1
+        one = _One(self, pool, run_dir / "cost" / str(self.number), case, treatment)
         found = one.compare()
         self.batch = one.batch
         self.interrupted = one.interrupted
@@ -209,8 +213,8 @@ class _One:
         treatment = (self.against, self.treatment)[side]
         plan = self._plan(treatment)
         server = self.pool.server(startup_env(plan.profile))
-        folder = self.folder / f"{self.case.name}-{self.treatment.name}".replace("/", "_").replace(" ", "-")
-        with ranks.started(plan, server, folder / f"{len(self.launches)}-{('plain', 'with')[side]}") as found:
+        name = f"{len(self.launches)}-{('plain', 'with')[side]}"
+        with ranks.started(plan, server, self.folder / name) as found:
             yield found
 
     def _plan(self, treatment: Treatment) -> Plan:
@@ -242,6 +246,9 @@ class _One:
         """Keep what is in effect. Raises SetFailed where something is not: then there is nothing to time."""
         self.proofs = (prepared[0].proofs, prepared[-1].proofs)
         missing = [said for answer in prepared for said in answer.missing]
+        if not missing and self.scope == "process":
+            missing = without_effect(self.treatment, self.against, self.proofs[1])
+            missing += without_effect(self.against, self.treatment, self.proofs[0])
         if missing:
             raise ranks.SetFailed(f"not in effect: {'; '.join(missing)}")
 
@@ -269,13 +276,12 @@ class _Timer:
         seconds = [0.0, 0.0]
         for side in self._order.sample((0, 1), 2):
             seconds[side] = self._time(side)
-        return Round(*seconds)
+        return Round(seconds[0], seconds[1], self._calls)
 
     def _time(self, side: int) -> float:
-        expected_s = self._per_call_s * self._calls
-        if self._scope == "ranks":
-            return self._sides[0].time(Block(side, self._calls), expected_s)
-        return self._sides[side].time(Block(0, self._calls), expected_s)
+        block = Block(side if self._scope == "ranks" else 0, self._calls, self._order.choice(LEADS))
+        ranks_of_side = self._sides[0 if self._scope == "ranks" else side]
+        return ranks_of_side.time(block, self._per_call_s * self._calls)
 
 
 def scope_of(treatment: Treatment, against: Treatment, case: Case) -> Scope:
@@ -286,6 +292,16 @@ def scope_of(treatment: Treatment, against: Treatment, case: Case) -> Scope:
     same_guards = treatment.profile.guards == against.profile.guards
     same_process = _without(treatment.profile.env) == _without(against.profile.env)
     return "ranks" if same_guards and same_process else "process"
+
+
+def without_effect(one: Treatment, other: Treatment, proofs: tuple[str, ...]) -> list[str]:
+    """Return what the guards of ``one`` say of themselves where guards are all that it has beside ``other``,
+    and none of them has an effect here."""
+    if one.profile.env != other.profile.env or one.toggle != other.toggle:
+        return []
+    added = [guard.name for guard in one.profile.guards if guard not in other.profile.guards]
+    said = [f"guard {name}: {NOT_APPLICABLE}" for name in added]
+    return said if said and set(said) <= set(proofs) else []
 
 
 def _group_variables(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shutil
+import math
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from chaoskit import codec, history, private
 from chaoskit.events import ArmEnded, Ended, Event, Malfunction
+from chaoskit.launchers import temporary
 from chaoskit.launchers.forkserver import Server
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.model import Plan
@@ -36,6 +36,7 @@ ANSWER_LIMIT_S = 60.0
 SLOWER_MAX = 50.0
 """A block may take so many times what it is thought to take before it is called stuck."""
 _TAIL_LINES = 3
+_NOT_QUOTED = ("chaoskit: guard", "[W", "[I")  # what guards announce, and torch's warnings
 M = TypeVar("M", Prepared, Timed)
 
 
@@ -73,7 +74,10 @@ class RankSet:
         """Have all ranks time a block; return the seconds a call took, of the rank that took longest."""
         limit_s = ANSWER_LIMIT_S + SLOWER_MAX * expected_s
         answers = self._all(block, Timed, limit_s)
-        return max(answer.wall_s for answer in answers) / block.calls
+        taken_s = max(answer.wall_s for answer in answers) / block.calls
+        if not 0 < taken_s < math.inf:
+            raise SetFailed(f"the ranks say that a step took {taken_s} s: does the program change the clock?")
+        return taken_s
 
     def close(self) -> None:
         """End all ranks and wait until they are gone."""
@@ -167,7 +171,7 @@ def _tail(path: Path) -> str:
         lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return ""
-    own = [line for line in lines if line.strip() and not line.startswith("chaoskit: guard")]
+    own = [line for line in lines if line.strip() and not line.startswith(_NOT_QUOTED)]
     return " / ".join(line.strip() for line in own[-_TAIL_LINES:])
 
 
@@ -178,13 +182,15 @@ def started(plan: Plan, server: Server, folder: Path) -> Iterator[RankSet]:
     Raises SetFailed, or LaunchFailed where the fork server does not come up.
     """
     private.folder(folder)
-    home = Path(tempfile.mkdtemp(prefix="chaoskit-"))
+    home = Path(temporary.name(server.pid))  # whoever kills us: the server removes what has this name
+    home.mkdir(mode=0o700)
+    launch = _launch(plan, server, folder)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(home / "s"))
             listener.listen(len(plan.ranks))
             plan = _with_socket(plan, str(home / "s"))
-            arm = server.start_arm(_launch(plan, folder))
+            arm = server.start_arm(dataclasses.replace(launch, plan_text=codec.dump_plan(plan)))
             ranks = RankSet(plan, arm, folder)
             try:
                 _wait_for_all(ranks, arm, listener, len(plan.ranks))
@@ -192,13 +198,14 @@ def started(plan: Plan, server: Server, folder: Path) -> Iterator[RankSet]:
             finally:
                 ranks.close()
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        temporary.remove(str(home))
+        temporary.remove(launch.temporary)  # a warden that was killed has not
 
 
-def _launch(plan: Plan, folder: Path) -> ArmLaunch:
+def _launch(plan: Plan, server: Server, folder: Path) -> ArmLaunch:
     return ArmLaunch(
-        arm_dir=str(folder), ranks=len(plan.ranks), target=TARGET, plan_text=codec.dump_plan(plan)
-    )
+        arm_dir=str(folder), ranks=len(plan.ranks), target=TARGET, temporary=temporary.name(server.pid),
+    )  # fmt: skip
 
 
 def _with_socket(plan: Plan, path: str) -> Plan:

@@ -50,8 +50,9 @@ class Case:
 class Estimate:
     """Time per step (per call) of the treatment over that of what it is compared with.
 
-    ``low`` and ``high`` are the ends of the 95 % interval. ``plain_s`` and ``with_s`` are medians over all
-    blocks of the seconds per step. ``rounds`` pairs of blocks were timed in ``launches`` starts of ranks.
+    ``low`` and ``high`` are the ends of the 95 % interval. ``plain_s`` is the mean of the seconds per step,
+    ``with_s`` is ``ratio`` times that. ``rounds`` pairs of blocks, with ``steps`` steps on either side, were
+    timed in ``launches`` starts of ranks.
     """
 
     ratio: float
@@ -61,6 +62,7 @@ class Estimate:
     with_s: float
     rounds: int
     launches: int
+    steps: int = 0
 
     @property
     def is_difference(self) -> bool:

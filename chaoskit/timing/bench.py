@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 import torch
 import torch.distributed as dist
 
-from chaoskit.timing.messages import Prepare
+from chaoskit.timing.messages import Block, Prepare
 
 
 class Bench(ABC):
@@ -42,14 +42,14 @@ class Bench(ABC):
             self.groups.append(_formed(variables))
         self.make()
 
-    def block(self, side: int, calls: int) -> float:
-        """Return the seconds that ``calls`` calls of ``side`` take on this rank."""
-        self.call(side)  # pays for the caches, and lets the ranks begin together
+    def block(self, told: Block) -> float:
+        """Return the seconds that the calls of a block take on this rank."""
+        for _ in range(told.lead):
+            self._call(told.side)
         self.settle()
         start = time.perf_counter()
-        for _ in range(calls):
-            self.call(side)
-            self._maybe_barrier(side)
+        for _ in range(told.calls):
+            self._call(told.side)
         self.settle()
         return time.perf_counter() - start
 
@@ -58,7 +58,8 @@ class Bench(ABC):
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def _maybe_barrier(self, side: int) -> None:
+    def _call(self, side: int) -> None:
+        self.call(side)
         if self.asked.toggles[side] != "monitored-barrier":
             return
         self._since_barrier[side] += 1

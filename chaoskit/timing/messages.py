@@ -12,6 +12,8 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+NOT_APPLICABLE = "not applicable here"
+"""What a guard without effect says of itself, behind its name."""
 SOCKET_VARIABLE = "CHAOSKIT_TIMING"
 """Where a rank finds the path of the socket."""
 
@@ -56,10 +58,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Time ``calls`` calls (or steps) of ``side``, after one that is not timed."""
+    """Time ``calls`` calls (or steps) of ``side``, after ``lead`` that are not timed.
+
+    The lead pays for the caches and lets the ranks begin together. It differs from block to block, by chance:
+    what comes every second or every tenth step would else be timed never, or always.
+    """
 
     side: int
     calls: int
+    lead: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +99,22 @@ def decode(line: bytes) -> Message:
     try:
         found = json.loads(line)
         kind: Callable[..., Message] = _KINDS[found.pop("is")]
-        return kind(**{name: _frozen(value) for name, value in found.items()})
+        message = kind(**{name: _frozen(value) for name, value in found.items()})
+        if not all(_fits(getattr(message, f.name), str(f.type)) for f in dataclasses.fields(message)):
+            raise TypeError("a field is of another type")
+        return message
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a message of a timed rank: {line[:200]!r}") from error
+
+
+def _fits(value: object, declared: str) -> bool:
+    """Return whether a value is of the type that the field declares; of a tuple only that it is one."""
+    if declared == "bool" or isinstance(value, bool):
+        return declared == "bool" and isinstance(value, bool)
+    return isinstance(value, _TYPES.get(declared, (tuple,)))
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,)}
 
 
 def _frozen(value: object) -> object:

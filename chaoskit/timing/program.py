@@ -1,13 +1,14 @@
 """A user's program, held at the end of a step while the other set of ranks runs.
 
-Its steps are those of ``chaoskit.guards.step_done()``, or else of its optimizers.
+Its steps are those of ``chaoskit.guards.step_done()``, or else of its optimizers. The clock is bound before
+the program runs: one that replaces time.perf_counter replaces its own.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
+from time import perf_counter
 
 from chaoskit import progress
 from chaoskit.model import Workload
@@ -21,27 +22,28 @@ class Pacer:
     def __init__(self, wire: Wire, prepared: Callable[[], Prepared]) -> None:
         self._wire = wire
         self._prepared = prepared  # asked after the first step: the program has formed its groups by then
-        self._calls = 0  # of the block that is under way; 0: none has been asked for yet
-        self._left = 0
-        self._started: float | None = None  # None: the step that is not timed, with which all ranks begin
+        self._block: Block | None = None  # None: none has been asked for yet
+        self._made = 0  # steps of the block
+        self._started = 0.0
 
     def step_done(self, step: int) -> None:
-        now = time.perf_counter()
-        if self._calls and self._started is None:
-            self._left, self._started = self._calls, now
-            return
-        self._left -= 1
-        if self._left <= 0:
-            self._answer(now)
+        now = perf_counter()
+        self._made += 1
+        if self._block is None:
+            self._rest(self._prepared())
+        elif self._made == self._block.lead:
+            self._started = now
+        elif self._made == self._block.lead + self._block.calls:
+            self._rest(Timed(now - self._started))
 
-    def _answer(self, now: float) -> None:
-        """Say how long the block took, and rest until the next is asked for."""
-        self._wire.send(self._prepared() if self._started is None else Timed(now - self._started))
+    def _rest(self, said: Prepared | Timed) -> None:
+        """Answer, and rest until the next block is asked for."""
+        self._wire.send(said)
         told = self._wire.receive()
         if told is None:  # enough has been measured; whatever the program does at its end is not wanted
             os._exit(0)
         assert isinstance(told, Block)
-        self._calls, self._started = told.calls, None
+        self._block, self._made = told, 0
 
     def phase_begin(self, name: str, allowance_s: float) -> None:
         """Long phases are part of a step."""
@@ -61,6 +63,10 @@ def follow(wire: Wire, chosen: Workload, prepared: Callable[[], Prepared]) -> in
     pacer = Pacer(wire, prepared)
     progress.subscribe(pacer)
     progress.count_optimizer_steps()
-    program.run(chosen)
+    try:
+        program.run(chosen)
+    except SystemExit as leaving:
+        if leaving.code:
+            raise
     wire.send(Failed("the program is through", finished=True))
     return 0

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+import torch
 import torch.distributed as dist
 
 from chaoskit.timing.messages import Prepare
-
-NOT_APPLICABLE: Final = "not applicable here"
 
 Proof = tuple[str, bool]
 """A sentence, and whether the setting is in effect."""
@@ -56,7 +55,22 @@ def _flight_recorder(_: str, value: str) -> Proof:
     return f"the flight recorder holds {entries} entries", (entries > 0) == (value != "0")
 
 
+def _threads(_: str, value: str) -> Proof:
+    threads = torch.get_num_threads()
+    return f"torch computes with {threads} threads", value == str(threads)
+
+
+def _preloaded(_: str, value: str) -> Proof:
+    """What the dynamic linker cannot load it leaves out, with a word on stderr."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        mapped = file.read()
+    missing = [one for one in value.replace(":", " ").split() if os.path.basename(one) not in mapped]
+    return (f"{', '.join(missing)} not loaded", False) if missing else ("loaded", True)
+
+
 _READERS: Final[dict[str, Callable[[str, str], Proof]]] = {
+    "LD_PRELOAD": _preloaded,
+    "OMP_NUM_THREADS": _threads,
     "TORCH_DISTRIBUTED_DEBUG": _debug_level,
     "TORCH_FR_BUFFER_SIZE": _flight_recorder,
     "TORCH_NCCL_TRACE_BUFFER_SIZE": _flight_recorder,

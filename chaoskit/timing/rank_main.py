@@ -36,7 +36,7 @@ class ProvingContext(StandaloneContext):
 
     def armed(self, guard: str, effective: tuple[str, ...], applicable: bool = True) -> None:
         state = ", ".join(effective) or "armed"
-        self.announced.append(f"guard {guard}: {state if applicable else proofs.NOT_APPLICABLE}")
+        self.announced.append(f"guard {guard}: {state if applicable else messages.NOT_APPLICABLE}")
 
 
 def run(plan: Plan, slot: int, channels: Channels) -> NoReturn:
@@ -59,7 +59,9 @@ def _run(plan: Plan, slot: int) -> int:
     rank = next(r for r in plan.ranks if r.slot == slot)
     os.environ.update(plan.profile.env)
     os.environ.update(rank.env)
-    torch.set_num_threads(1)
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isascii() and threads.isdecimal() and int(threads[:9]) > 0:
+        torch.set_num_threads(int(threads[:9]))  # the fork server computes with one alone
     wire = messages.connect(os.environ[messages.SOCKET_VARIABLE])
     wire.send(Hello(slot))
     asked = wire.receive()
@@ -91,5 +93,5 @@ def _answer(wire: Wire, asked: Prepare, context: ProvingContext, env: tuple[tupl
     wire.send(_prepared(asked, context, env, bench.batch))
     while (told := wire.receive()) is not None:
         assert isinstance(told, Block)
-        wire.send(Timed(bench.block(told.side, told.calls)))
+        wire.send(Timed(bench.block(told)))
     return 0

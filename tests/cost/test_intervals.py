@@ -41,10 +41,15 @@ def test_few_starts_give_a_wider_interval_and_one_or_two_no_difference() -> None
         assert not estimate(launches(1, ratio=3.0, starts=starts)).is_difference
 
 
-def test_one_round_that_something_else_disturbed_changes_little() -> None:
-    calm = launches(1)
-    disturbed = [[*calm[0][:-1], Round(1.0, 50.0)], *calm[1:]]
-    assert estimate(disturbed).ratio == pytest.approx(estimate(calm).ratio, abs=0.01)
+@pytest.mark.parametrize("period", [2, 10, 50])
+def test_a_cost_that_comes_now_and_then_has_its_share(period: int) -> None:
+    """Twice the time on average, in one step of ``period`` that takes all of it."""
+    rounds = [Round(1.0, 1.0 + period * (number % period == 0)) for number in range(300)]
+    parts = [rounds[at : at + 50] for at in range(0, 300, 50)]
+    one = estimate(parts)
+    assert one.ratio == pytest.approx(2.0)
+    assert one.with_s == pytest.approx(one.ratio * one.plain_s)
+    assert one.steps == 300
 
 
 @settings(max_examples=50, deadline=None)

@@ -41,7 +41,17 @@ def test_what_is_sent_arrives_in_order(sent: list[Message]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"[]", b"{}", b'{"is": "Nothing"}', b'{"is": "Timed", "x": 1}', b"\xff"]
+    "line",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"is": "Nothing"}',
+        b'{"is": "Timed", "x": 1}',
+        b"\xff",
+        b'{"is": "Timed", "wall_s": "1"}',
+        b'{"is": "Block", "side": true, "calls": 1}',
+    ],
 )
 def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - also those of json

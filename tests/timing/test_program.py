@@ -27,10 +27,10 @@ def test_it_says_it_is_there_after_its_first_step_and_times_as_many_as_asked() -
     runner.send(Block(0, 3))
     assert isinstance(runner.receive(), Timed)
     assert made == [1, 2, 3, 4, 5]  # one that is not timed, and three
-    runner.send(Block(0, 1))
+    runner.send(Block(0, 1, lead=1))
     assert isinstance(runner.receive(), Timed)
     assert made[-1] == 7
-    runner.send(Block(0, 1))  # the program ends before it has made them
+    runner.send(Block(0, 1, lead=2))  # the program ends before it has made them
     thread.join(30)
     assert made[-1] == 8
     runner.close()
