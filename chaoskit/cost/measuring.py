@@ -40,6 +40,9 @@ LAUNCH_S = 1.5
 START_SHARE = 3.0
 """... and at least so many times what the start itself took."""
 ROUNDS_MIN = 5
+CALLS_MIN = 8
+"""Of long steps: what comes every other step is then in each block alike."""
+GROWTH = 4
 WARM_ROUNDS = 2
 LEADS = (1, 2)
 """Steps before a block that are not timed, drawn for each: see chaoskit.timing.messages.Block."""
@@ -196,13 +199,13 @@ class _One:
             prepared = [side.prepare(asked) for side, asked in zip(sides, self._asked(), strict=True)]
             self._prove(prepared)
             self.batch = prepared[0].batch
-            timer = _Timer(sides, self.scope, self.whole.random)
             began = time.monotonic()
             longest_s = self.whole.request.budget_s / LAUNCHES_MIN
-            until = began + min(longest_s, max(LAUNCH_S, START_SHARE * (began - start)))
+            launch_s = min(longest_s, max(LAUNCH_S, START_SHARE * (began - start)))
+            timer = _Timer(sides, self.scope, self.whole.random, launch_s)
             for taken in timer.rounds():
                 rounds.append(taken)
-                if time.monotonic() >= until and len(rounds) >= ROUNDS_MIN:
+                if time.monotonic() >= began + launch_s and len(rounds) >= ROUNDS_MIN:
                     return
 
     def _sets(self) -> tuple[int, ...]:
@@ -254,21 +257,27 @@ class _One:
 
 
 class _Timer:
-    """Times rounds of the two sides, in one set of ranks or in two."""
+    """Times rounds of the two sides, in one set of ranks or in two, for ``launch_s`` or so."""
 
-    def __init__(self, sides: list[ranks.RankSet], scope: Scope, order: random.Random) -> None:
+    def __init__(
+        self, sides: list[ranks.RankSet], scope: Scope, order: random.Random, launch_s: float
+    ) -> None:
         self._sides = sides
         self._scope = scope
         self._order = order
+        self._launch_s = launch_s
         self._calls = 1
         self._per_call_s = 0.0
 
     def rounds(self) -> Iterator[Round]:
         """Yield rounds without end, after some that warm up and tell how many calls make a block."""
-        for _ in range(WARM_ROUNDS):
+        for warmed in itertools.count(1):
             taken = self._round()
             self._per_call_s = max(taken.plain_s, taken.with_s)
-            self._calls = max(1, round(BLOCK_S / taken.plain_s))
+            calls = block_calls(taken.plain_s, self._launch_s)
+            if warmed >= WARM_ROUNDS and calls <= self._calls:
+                break
+            self._calls = min(calls, self._calls * GROWTH)  # a single call may have been much too short
         while True:
             yield self._round()
 
@@ -282,6 +291,12 @@ class _Timer:
         block = Block(side if self._scope == "ranks" else 0, self._calls, self._order.choice(LEADS))
         ranks_of_side = self._sides[0 if self._scope == "ranks" else side]
         return ranks_of_side.time(block, self._per_call_s * self._calls)
+
+
+def block_calls(call_s: float, launch_s: float) -> int:
+    """Return how many calls make a block: BLOCK_S of them, and CALLS_MIN where the time allows it."""
+    fitting = int(launch_s / (2 * ROUNDS_MIN * call_s))
+    return max(1, round(BLOCK_S / call_s), min(CALLS_MIN, fitting))
 
 
 def scope_of(treatment: Treatment, against: Treatment, case: Case) -> Scope:

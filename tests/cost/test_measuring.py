@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.cost.measuring import measure, scope_of
+from chaoskit.cost.measuring import block_calls, measure, scope_of, without_effect
 from chaoskit.cost.request import CostRequest, Model
 from chaoskit.cost.values import Case, Comparison, CostReport, Estimate, Treatment
+from chaoskit.guards.census import Census
+from chaoskit.guards.progress_watchdog import ProgressWatchdog
 from chaoskit.model import Profile, Workload
 from chaoskit.scenario import load_profile
 
@@ -107,6 +109,23 @@ def test_a_signal_ends_it_and_what_was_measured_is_kept(tmp_path: Path, number: 
     assert found.estimate.launches == 2
     assert any(said.startswith("guard progress_watchdog: timeout=450s") for said in found.proofs[1])
     assert not any("guard" in said for said in found.proofs[0])
+
+
+@pytest.mark.parametrize(
+    ("call_s", "launch_s", "calls"), [(1e-5, 2.0, 4000), (0.02, 2.0, 8), (0.05, 2.0, 4), (3.0, 2.0, 1)]
+)
+def test_a_block_is_some_time_long_and_some_steps(call_s: float, launch_s: float, calls: int) -> None:
+    assert block_calls(call_s, launch_s) == calls
+
+
+def test_a_guard_that_has_no_effect_is_no_figure() -> None:
+    census = Treatment("guard:census", "census", Profile("c", guards=(Census(),)))
+    said = ("guard census: not applicable here",)
+    assert without_effect(census, PLAIN, said) == list(said)
+    assert without_effect(census, PLAIN, ("guard census: wait=300s",)) == []
+    assert without_effect(census, census, said) == []
+    both = Treatment("both", "both", Profile("b", guards=(Census(), ProgressWatchdog())))
+    assert without_effect(both, PLAIN, (*said, "guard progress_watchdog: timeout=450s")) == []
 
 
 def test_where_a_setting_can_be_compared() -> None:
