@@ -64,7 +64,7 @@ def of(report: CostReport, name: str) -> Comparison:
     return next(one for one in report.comparisons if one.treatment == name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_both_sides_are_timed_in_the_same_ranks_in_several_starts(report: CostReport) -> None:
     found = of(report, "monitored-barrier:1")
     assert (found.scope, found.problem) == ("ranks", "")
@@ -74,7 +74,7 @@ def test_both_sides_are_timed_in_the_same_ranks_in_several_starts(report: CostRe
     assert found.proofs[0] == ("monitored-barrier every 1 steps",)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_setting_that_ends_the_ranks_is_no_figure(report: CostReport) -> None:
     """DETAIL ends DDP on gloo by signal 11 in torch 2.13: there is nothing to compare."""
     found = of(report, "TORCH_DISTRIBUTED_DEBUG=DETAIL")
@@ -98,7 +98,7 @@ def test_a_signal_ends_it_and_what_was_measured_is_kept(tmp_path: Path, number: 
     )
     watchdog = Treatment("recommended", "recommended", load_profile("recommended"))
     request = CostRequest(
-        (watchdog, watchdog), PLAIN, (Case("program", "train.py"),), budget_s=8.0, width=0.0,
+        (watchdog, watchdog), PLAIN, (Case("program", "train.py"),), budget_s=3.0, width=0.0,
         program=Workload("train.py", kind="script", target=str(script)), runs_dir=tmp_path / "runs",
     )  # fmt: skip
     heard = Interrupts(number)
