@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from chaoskit.cli.option_values import as_typed, library
+from chaoskit.cli.option_values import library
 from chaoskit.cli.printing import complain, plain, say, say_json
 from chaoskit.cli.program import ProgramCommand
 from chaoskit.errors import ExitCode
@@ -96,6 +96,8 @@ def execute(asked: AskedCost, measure: Measure, detect: Detect, stdout: IO[str],
     written: list[Path] = []
     with _progress(asked, stdout, stderr) as shown:
         report = session.run(asked.asked, measure, detect, shown, shown)
+    if report.interrupted:
+        print("interrupted: what was measured until then is told", file=stderr)
     try:
         written = write(asked.files, report, asked.limit)
     finally:
@@ -112,17 +114,21 @@ def detect_here(asked: Asked, seed: int, observer: Observer) -> tuple[tuple[Dete
     from chaoskit.cost.detection import detect
 
     request = asked.requests[0]
-    return detect(asked.detected, request.backend, request.runs_dir, seed, observer, command=as_typed())
+    return detect(asked.detected, request.backend, request.runs_dir, seed, observer, command=request.command)
 
 
 def _progress(asked: AskedCost, stdout: IO[str], stderr: IO[str]) -> CostProgress:
+    from chaoskit.cost.detection import planned
     from chaoskit.reports.console import console_for, is_live
-    from chaoskit.reports.cost.progress import CostProgress
+    from chaoskit.reports.cost.progress import CostProgress, Expected
 
     stream = stderr if asked.form == "json" or not is_live(stdout, console_for(stdout)) else stdout
     console = console_for(stream)
-    budget_s = asked.asked.requests[0].budget_s
-    return CostProgress(console, asked.asked.comparisons, budget_s, is_live(stream, console))
+    request, detected = asked.asked.requests[0], asked.asked.detected
+    arms, detection_s = planned(detected, request.backend) if detected else (0, 0.0)
+    names = tuple(one.name for one in detected)
+    expected = Expected(asked.asked.comparisons, request.budget_s, arms, detection_s, names)
+    return CostProgress(console, expected, is_live(stream, console))
 
 
 def _print(report: CostReport, asked: AskedCost, stdout: IO[str]) -> None:

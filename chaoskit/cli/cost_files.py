@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaoskit import private
 from chaoskit.cost.values import CostReport
 from chaoskit.errors import ChaoskitError, Problem
 from chaoskit.reports import output_file
@@ -74,6 +75,8 @@ def write(files: CostFiles, report: CostReport, limit: float | None) -> list[Pat
             if path == files.markdown and _is_step_summary(path):
                 with path.open("ab") as stream:
                     stream.write(make())
+            elif path.name == RECORD and path != files.json:
+                private.write(path, make().decode())
             else:
                 with output_file.replaced(path) as stream:
                     stream.write(make())

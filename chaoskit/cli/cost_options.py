@@ -14,12 +14,14 @@ from chaoskit.cli.option_values import BACKENDS, SEED_MAX, Found, Library, as_ty
 from chaoskit.cli.program import ProgramOptions, read_program
 from chaoskit.cli.reporting import Format, read_format
 from chaoskit.cost import cases, session, treatments
+from chaoskit.cost.hiding import Hiding
 from chaoskit.cost.named_settings import FLIGHT_RECORDER
 from chaoskit.cost.request import CostRequest, Model
 from chaoskit.cost.session import Asked
 from chaoskit.cost.values import Case, Comparison, Treatment
 from chaoskit.errors import usage
 from chaoskit.model import Backend, Workload
+from chaoskit.scenario import profile_names
 
 DEFAULT = ("recommended", "strict")
 PLAIN = "torch-defaults"
@@ -92,17 +94,18 @@ def read(options: CostOptions, library: Library) -> AskedCost:
     assert against is not None
     base = CostRequest(
         compared, against, (), backend, ranks, seed, program=program, runs_dir=runs_dir,
-        command=as_typed(),
     )  # fmt: skip
     if budget_s is not None:
         base = dataclasses.replace(base, budget_s=budget_s)
     if width is not None:
         base = dataclasses.replace(base, width=width)
+    hiding = Hiding([base], os.environ)
+    base = dataclasses.replace(base, command=hiding.text(hiding.redactor.command(as_typed())))
     requests = _requests(base, models, chosen, sorted_out)
     if not requests:
         raise usage("nothing of this can be timed here: " + sorted_out[0].problem)
     detected = _detected(against, compared, options.detect)
-    notes = _notes(against, compared, backend, ranks, len(compared) * len(chosen.cases) * len(models))
+    notes = _notes(against, compared, backend, ranks)
     return AskedCost(Asked(requests, sorted_out, detected, notes), form, files, limit)
 
 
@@ -305,10 +308,11 @@ def _detected(against: Treatment, compared: Sequence[Treatment], asked: bool | N
 
 
 def _notes(
-    against: Treatment, compared: Sequence[Treatment], backend: Backend, ranks: int, comparisons: int
+    against: Treatment, compared: Sequence[Treatment], backend: Backend, ranks: int
 ) -> tuple[str, ...]:
     found = [note for one in (against, *compared) if (note := treatments.not_counted(one, backend))]
-    found += [doubt for one in (against, *compared) for doubt in treatments.doubts(one, backend)]
+    for one in (against, *compared):
+        found += [*treatments.doubts(one, backend), *_checked(one, backend)]
     cores = len(os.sched_getaffinity(0))
     if ranks > cores:
         found.append(
@@ -322,8 +326,17 @@ def _notes(
             "newer torch keeps a flight recorder by itself; what it costs is told by"
             f" --against {FLIGHT_RECORDER}:0"
         )
-    if comparisons >= 10:
-        found.append(
-            f"of {comparisons} intervals at 95 % about {comparisons / 20:.0f} miss the true value by chance"
-        )
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def _checked(one: Treatment, backend: Backend) -> tuple[str, ...]:
+    """The line on a file of the user's, with the command that tells the findings. Built-in profiles are as
+    meant."""
+    from chaoskit.checking import read_subject
+    from chaoskit.cli.profiles_check import counted
+
+    if not one.profile.file or one.name in profile_names():
+        return ()
+    subject, read = read_subject(one.name)
+    line = counted(subject, read, one.says.removeprefix("the "), one.name, backend)
+    return (line,) if line else ()

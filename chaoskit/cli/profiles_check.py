@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from chaoskit.cli.printing import complain, say, say_json
 from chaoskit.errors import ExitCode, InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from chaoskit.checking import Target
+    from chaoskit.checking import Finding, Subject, Target
     from chaoskit.model import Backend, Profile
     from chaoskit.reports.profile_checks import Checked
 
@@ -146,20 +147,32 @@ def _is_bad(checked: list[Checked], *, strict: bool) -> bool:
 
 def in_one_line(profile: Profile, given: str, backend: Backend | None) -> str:
     """Return a line for who is about to run under ``profile``, which was given as ``given``; '' where there
-    is neither an error nor a warning. The libraries of torch are not searched for it."""
+    is neither an error nor a warning. It counts what the command in it prints."""
+    from chaoskit.checking import subject_of
+
+    return counted(subject_of(profile), (), f"profile {profile.name}", given, backend)
+
+
+def counted(
+    subject: Subject, read: tuple[Finding, ...], named: str, given: str, backend: Backend | None
+) -> str:
+    """Return the counts of a subject, and the command that prints the findings; '' where nothing weighs."""
     from chaoskit.checking import check as apply_rules
-    from chaoskit.checking import read_target, subject_of
+    from chaoskit.checking import read_target
     from chaoskit.checking.finding import Level
     from chaoskit.reports.wording import plural
 
     try:
-        target = read_target(backend=backend, look_inside=False)
+        target = read_target(backend=backend)
     except InvalidInput:  # a torch that is too old for the tables
         return ""
-    found = [f.level for f in apply_rules(subject_of(profile), target)]
+    found = [f.level for f in (*read, *apply_rules(subject, target))]
     said = [
         plural(found.count(level), level.value) for level in (Level.ERROR, Level.WARNING) if level in found
     ]
     if not said:
         return ""
-    return f"profile {profile.name}: {' and '.join(said)}: see chaoskit profiles check {given}"
+    command = shlex.join(
+        ["chaoskit", "profiles", "check", given, *(["--backend", backend] if backend else [])]
+    )
+    return f"{named}: {' and '.join(said)}: see {command}"

@@ -9,6 +9,8 @@ was measured. Decides nothing about what is worth its price.
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,7 @@ from chaoskit.model import (
 )
 from chaoskit.request import ArmId, Observer, RunRequest, RunResult, Silent
 from chaoskit.scenario import select
+from chaoskit.schedule import LIVE_MAX
 
 SCENARIOS: Final = tuple(FAULTS)
 TORCH_TIMEOUT_S: Final[dict[Backend, float]] = {"gloo": 1800.0, "nccl": 600.0}
@@ -47,6 +50,8 @@ _TIMES, _PLUS_S = 2.0, 4.0
 """How many timeouts and seconds more an arm has, until it has not ended by itself."""
 _NCCL_PLUS_S = 75.0
 """The watchdog of torch sleeps 60 s by default before it ends the rank."""
+START_S: Final = 2.0
+"""About what starting the ranks of an arm takes of a core."""
 _RECKONING = "reckoning"
 
 Engine = Callable[[RunRequest, Observer | None], RunResult]
@@ -92,6 +97,20 @@ def detect(
     )
     result = run(request, observer or Silent())
     return tuple(_detections(arms, result, backend)), result.interrupted
+
+
+def planned(treatments: Sequence[Treatment], backend: Backend) -> tuple[int, float]:
+    """Return how many arms that is, and about how long they take: they start in turns, and
+    wait side by side."""
+    limits = [one.limit_s for n, t in enumerate(treatments) for one in _shortened(t, n, backend)]
+    arms = len(limits) * len(SCENARIOS)
+    cores = len(os.sched_getaffinity(0))
+    return arms, max(limits) * math.ceil(arms / LIVE_MAX) + arms * START_S / cores
+
+
+def treatment_of(arm: str) -> int:
+    """Return the place of the treatment that an arm named ``arm`` runs under."""
+    return int(arm.removeprefix("t").partition("-")[0]) - 1
 
 
 # ---------------------------------------------------------------- arms

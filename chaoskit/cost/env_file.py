@@ -1,7 +1,7 @@
 """Variables as one side of a comparison: ``NAME=VALUE``, and files of such lines.
 
 A file is read as ``chaoskit profiles check`` reads it (chaoskit.checking.env_file): to the letter, nothing is
-expanded. What no rank could be given, or what does not say which value counts, is refused here.
+expanded, and of a name that is given twice the last counts. What no rank could be given is refused here.
 """
 
 from __future__ import annotations
@@ -49,21 +49,15 @@ def read(path: str) -> tuple[Variable, ...]:
         problems = (Problem("holds no variable", path, hint="write NAME=VALUE lines"),)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda problem: problem.line))
-    return tuple((setting.name, setting.value) for setting in settings)
+    return tuple({setting.name: setting.value for setting in settings}.items())
 
 
 def _unusable(settings: Sequence[Setting], path: str) -> Iterator[Problem]:
-    lines: dict[str, int] = {}
     for setting in settings:
         try:
             variable(f"{setting.name}={setting.value}")
         except Unusable as error:
             yield Problem(str(error), path, setting.line, error.hint)
-        if setting.name in lines:
-            hint = "which one counts depends on who reads the file: keep one"
-            first = f"{setting.name} is set again (first in line {lines[setting.name]})"
-            yield Problem(first, path, setting.line, hint)
-        lines.setdefault(setting.name, setting.line)
 
 
 def _encodable(text: str) -> bool:

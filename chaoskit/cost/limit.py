@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from chaoskit.cost.telling import untold
 from chaoskit.cost.values import Comparison, CostReport
 from chaoskit.errors import ExitCode
 
@@ -15,9 +16,10 @@ Standing = Literal["within", "above", "unclear"]
 
 
 def standing(comparison: Comparison, limit: float) -> Standing:
-    """Return where the whole interval of a comparison lies; *unclear* where there is none."""
+    """Return where the whole interval of a comparison lies; *unclear* where there is none,
+    or one of which nothing can be said."""
     estimate = comparison.estimate
-    if estimate is None:
+    if estimate is None or untold(estimate):
         return "unclear"
     if estimate.low - 1.0 > limit:
         return "above"
@@ -25,8 +27,9 @@ def standing(comparison: Comparison, limit: float) -> Standing:
 
 
 def exit_code(report: CostReport, limit: float | None) -> ExitCode:
-    """Return what the command tells its caller: 1 above the limit, 2 where that is unclear or something could
-    not be timed, 130 for what was interrupted. Without a limit no price is too high."""
+    """Return what the command tells its caller: 1 above the limit; 2 where that is unclear, or something
+    could not be timed, or nothing can be said of it; 130 for what was interrupted. Without a limit no price
+    is too high."""
     if report.interrupted:
         return ExitCode.INTERRUPTED
     found = set(_standings(report.comparisons, limit))
@@ -40,4 +43,5 @@ def _standings(comparisons: Iterable[Comparison], limit: float | None) -> Iterab
         if limit is not None:
             yield standing(comparison, limit)
         else:
-            yield "unclear" if comparison.estimate is None else "within"
+            estimate = comparison.estimate
+            yield "unclear" if estimate is None or untold(estimate) else "within"

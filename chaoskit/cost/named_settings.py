@@ -146,7 +146,7 @@ SETTINGS: Final[dict[str, NamedSetting]] = {
         ),
         NamedSetting(
             "debug-detail",
-            "TORCH_DISTRIBUTED_DEBUG=DETAIL",
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL; from torch 2.13 on it ends healthy DDP jobs on gloo",
             _variables("TORCH_DISTRIBUTED_DEBUG=DETAIL", ("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
         ),
         NamedSetting(

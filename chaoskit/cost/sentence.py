@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from chaoskit.cost.telling import is_noisy, untold
 from chaoskit.cost.values import Case, Comparison, Detection, Estimate
 
 TIMES_FROM: Final = 2.0
 """From this ratio on a price is told as times, not as a percentage."""
+LONGER: Final = ": a longer --budget"
+QUIETER: Final = f"{LONGER} or a quieter machine"
 _BRIEF_MAX: Final = 160
 _SOONER_S, _SOONER_SHARE = 1.0, 0.1
 """Less of a difference between two times of detection, each from one run, is none to speak of."""
@@ -72,16 +75,21 @@ def price(comparison: Comparison) -> str:
     if estimate is None:
         return f"could not be timed {where(comparison.case)}: {brief(comparison.problem)}"
     at = where(comparison.case)
+    if why := untold(estimate):
+        return f"{why} {at}{QUIETER if is_noisy(estimate) else LONGER}"
     if not estimate.is_difference:
         return f"no difference measurable beyond {percent(beyond(estimate))} {at}"
     if estimate.ratio < 1.0:
-        saved = Estimate(
-            2.0 - estimate.ratio, 2.0 - estimate.high, 2.0 - estimate.low, 0.0, 0.0, 0, 0
-        )  # as a saving, of the plain time
-        return f"saves {percent(1.0 - estimate.ratio)} {interval(saved)} {at}"
+        return f"saves {_saving(estimate)} {at}"
     if estimate.ratio >= TIMES_FROM:
         return f"takes {cost(estimate)} the time {at}"
     return f"costs {cost(estimate)} {at}"
+
+
+def _saving(estimate: Estimate) -> str:
+    """Return ``10 % [7.0, 12]``, of the plain time."""
+    low, high = (percent(1.0 - end).removesuffix(" %") for end in (estimate.high, estimate.low))
+    return f"{percent(1.0 - estimate.ratio)} [{low}, {high}]"
 
 
 def brief(problem: str) -> str:
@@ -102,26 +110,37 @@ def sentence(comparisons: Sequence[Comparison], detections: Sequence[Detection] 
     lost = len(comparisons) - len(timed)
     left_out = f" ({lost} of {len(comparisons)} could not be timed)" if lost else ""
     faster = shortening(first.treatment, first.against, detections)
-    names_itself = not body.startswith(("no difference", "costs nothing"))
+    names_itself = body.startswith(("costs ", "takes ", "saves "))
     said = f"{first.says} {body}" if names_itself else f"{first.says}: {body}"
     return f"On this machine, {said}{left_out}{faster}."
 
 
 def _over_many(timed: Sequence[Comparison]) -> str:
-    """What many sizes or models come to: the dearest and how many show nothing."""
-    found = [(c, c.estimate) for c in timed if c.estimate is not None]
-    dearest, most = max(found, key=lambda one: one[1].ratio)
-    unseen = [estimate for _, estimate in found if not estimate.is_difference]
-    if len(unseen) == len(found):
-        most_unseen = percent(max(map(beyond, unseen)))
-        return f"no difference measurable beyond {most_unseen} in any of {len(found)} cases"
-    none = f"; in {len(unseen)} of {len(found)} cases no difference is measurable" if unseen else ""
-    if not most.is_difference or most.ratio < 1.0:
-        cheapest, least = min(found, key=lambda one: one[1].ratio)
-        return f"at most {price(cheapest)}{none}" if least.ratio < 1.0 else price(dearest) + none
-    verb = "takes" if most.ratio >= TIMES_FROM else "costs"
-    times = " the time" if verb == "takes" else ""
-    return f"{verb} at most {cost(most)}{times}, {where(dearest.case)}{none}"
+    """What many sizes or models come to: the most that any may cost, and what the others would have shown."""
+    found = [(c, c.estimate) for c in timed if c.estimate is not None and not untold(c.estimate)]
+    silent = len(timed) - len(found)
+    nothing = f"of {silent} of {len(timed)} cases nothing can be said (too few starts, or too noisy)"
+    if not found:
+        return nothing + QUIETER
+    seen = [(c, e) for c, e in found if e.is_difference]
+    unseen = [beyond(e) for _, e in found if not e.is_difference]
+    behind = f"; {nothing}" if silent else ""
+    if not seen:
+        cases = f"any of {len(found)} cases" if len(found) > 1 else found[0][0].case.name
+        return f"no difference measurable beyond {percent(max(unseen))} in {cases}{behind}"
+    none = f"; in {len(unseen)} of {len(timed)} cases no difference is measurable beyond " if unseen else ""
+    return _most(seen) + (none + percent(max(unseen)) if unseen else "") + behind
+
+
+def _most(seen: Sequence[tuple[Comparison, Estimate]]) -> str:
+    """The largest upper end of all intervals, with the figure it belongs to: a point is no bound."""
+    dearest, most = max(seen, key=lambda one: one[1].high)
+    if most.ratio >= 1.0:
+        bound = f"{most.high:.2f} × the time" if most.high >= TIMES_FROM else percent(most.high - 1.0)
+        verb = "takes" if most.high >= TIMES_FROM else "costs"
+        return f"{verb} at most {bound} ({cost(most)} {where(dearest.case)})"
+    cheapest, least = min(seen, key=lambda one: one[1].low)
+    return f"saves at most {percent(1.0 - least.low)} ({_saving(least)} {where(cheapest.case)})"
 
 
 # ---------------------------------------------------------------- detection

@@ -7,12 +7,15 @@ it reports what there is. Prints nothing.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from chaoskit.cost.hiding import Hiding
 from chaoskit.cost.request import CostObserver, CostRequest
+from chaoskit.cost.telling import is_noisy
 from chaoskit.cost.values import Case, Comparison, CostReport, Detection, Estimate, Treatment
 from chaoskit.request import Observer
 
@@ -52,10 +55,12 @@ def refused(treatment: Treatment, against: Treatment, case: Case, why: str) -> C
 
 
 class Known:
-    """Keeps what has been measured, for the report of a run that does not come to its end; passes all on."""
+    """Keeps what has been measured, for the report of a run that does not come to its end; passes all on,
+    without secrets."""
 
-    def __init__(self, shown: CostObserver) -> None:
+    def __init__(self, shown: CostObserver, hiding: Hiding) -> None:
         self._shown = shown
+        self._hiding = hiding
         self.run_dir = ""
         self.seed = 0
         self.comparisons: list[Comparison] = []
@@ -66,14 +71,14 @@ class Known:
         self._shown.started(run_dir, seed, comparisons)  # type: ignore[arg-type]
 
     def comparison_started(self, treatment: str, case: Case) -> None:
-        self._shown.comparison_started(treatment, case)
+        self._shown.comparison_started(self._hiding.text(treatment), case)
 
     def timed(self, elapsed_s: float, so_far: Estimate | None) -> None:
         self._shown.timed(elapsed_s, so_far)
 
     def comparison_ended(self, comparison: Comparison) -> None:
         self.comparisons.append(comparison)
-        self._shown.comparison_ended(comparison)
+        self._shown.comparison_ended(self._hiding.comparison(comparison))
 
 
 def run(
@@ -81,7 +86,8 @@ def run(
 ) -> CostReport:
     """Measure, then detect. Raises as the measuring does where nothing at all can be reported."""
     began_s = time.monotonic()
-    known = Known(shown)
+    hiding = Hiding(asked.requests, os.environ)
+    known = Known(shown, hiding)
     first: CostReport | None = None
     interrupted = False
     try:
@@ -101,14 +107,25 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
     report = first or _empty(asked, known)
-    return dataclasses.replace(
+    told = dataclasses.replace(
         report,
         comparisons=_in_order(asked, (*known.comparisons, *asked.refused)),
         detections=detections,
         wall_s=time.monotonic() - began_s,
         interrupted=interrupted,
-        notes=(*report.notes, *asked.notes),
+        notes=(*report.notes, *asked.notes, *_load(known.comparisons)),
     )
+    return hiding.report(told)
+
+
+def _load(comparisons: list[Comparison]) -> tuple[str, ...]:
+    """What else ran on the machine, where something was too noisy."""
+    noisy = [c for c in comparisons if c.estimate is not None and is_noisy(c.estimate)]
+    if not noisy:
+        return ()
+    cores = len(os.sched_getaffinity(0))
+    return (f"{len(noisy)} of {len(comparisons)} too noisy: at the end the load was"
+            f" {os.getloadavg()[0]:.1f} on {cores} cores",)  # fmt: skip
 
 
 def _empty(asked: Asked, known: Known) -> CostReport:

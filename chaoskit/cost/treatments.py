@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from chaoskit import guards
-from chaoskit.checking import check, read_target, subject_of
+from chaoskit.checking import Level, check, read_target, subject_of
 from chaoskit.cost import env_file
 from chaoskit.cost.named_settings import BLOCKING_WAIT, SERIALISED_WAITS, SETTINGS, WrongArgument
+from chaoskit.cost.names import is_own, nobody_reads
 from chaoskit.cost.values import Case, Treatment
 from chaoskit.errors import InvalidInput, Problem, usage
 from chaoskit.model import Backend, Guard, Profile
 from chaoskit.profiles.variables import lookup
-from chaoskit.redacting import SECRET_NAME
+from chaoskit.redacting import Redactor
 from chaoskit.scenario import load_profile, profile_names
 from chaoskit.scenario.values import did_you_mean
-from chaoskit.secret_shapes import HIDDEN
 
 GUARD: Final = "guard:"
 _SETTINGS_OF: Final = "strict"
@@ -93,8 +93,8 @@ def _of_variable(text: str) -> Treatment:
     try:
         name, value = env_file.variable(text)
     except env_file.Unusable as wrong:
-        raise usage(f"{text[:200]!r}: {wrong}", wrong.hint) from None
-    shown = f"{name}={HIDDEN}" if SECRET_NAME.search(name) else text
+        raise usage(f"{text.partition('=')[0][:200]!r}: {wrong}", wrong.hint) from None
+    shown = f"{name}={Redactor().variable(name, value)}"
     return Treatment(shown, shown, Profile(shown, env=((name, value),)))
 
 
@@ -142,7 +142,9 @@ def effect(treatment: Treatment, backend: Backend) -> Effect:
             counted.append(guard.name)
     for name, _ in treatment.profile.env:
         known = lookup(name)
-        if backend in known.backends:
+        if nobody := nobody_reads(name):
+            not_counted.append(f"{name}: {nobody}")
+        elif backend in known.backends:
             counted.append(name)
         else:
             not_counted.append(f"{name} is read by {known.reader} only, and this is {backend}")
@@ -158,6 +160,10 @@ def unfit(treatment: Treatment, backend: Backend) -> Problem | None:
             hint=f"{SERIALISED_WAITS} times waits after every collective, which is what there is on gloo;"
             " with GPUs: --backend nccl",
         )
+    if not treatment.profile.file and not treatment.profile.guards:
+        for name, _ in treatment.profile.env:
+            if nobody := nobody_reads(name):
+                return Problem(f"{name}: {nobody}", hint="what nobody reads costs nothing: leave it out")
     if backend not in treatment.backends:
         only = " and ".join(treatment.backends)
         return Problem(
@@ -199,22 +205,25 @@ def all_of(
 
 
 def doubts(treatment: Treatment, backend: Backend) -> tuple[str, ...]:
-    """Return what `profiles check` has against what the user gave: a misspelt name costs nothing, too. Of the
-    built-in profiles nothing is said. The libraries of torch are not searched for it."""
-    if treatment.name in profile_names() or treatment.name.partition(":")[0] in (*SETTINGS, "guard"):
+    """Return what `profiles check` has against single variables: one that is read as something else, or does
+    harm. Of guards, profiles and files nothing is said: that command tells it, with lines."""
+    if treatment.profile.file or treatment.profile.guards or treatment.name in profile_names():
         return ()
     try:
         found = check(subject_of(treatment.profile), read_target(backend=backend, look_inside=False))
     except InvalidInput:  # a torch that is older than the tables
         return ()
-    said = [f"{one.message}; {one.hint}" if one.hint else one.message for one in found if one.level != "note"]
-    return tuple(f"{treatment.name}: {one}" for one in said)
+    told = [f for f in found if f.level is not Level.NOTE]
+    return tuple(f"{f.subject}: {f.message}" + (f"; {f.hint}" if f.hint else "") for f in told)
 
 
 def unfit_for(treatment: Treatment, case: Case) -> str:
     """Return why ``case`` would show nothing of ``treatment``; '' where it can."""
     if treatment.toggle and case.kind == "program":
         return "changes what the timed program itself does, and your program is left as it is"
+    env = [name for name, _ in treatment.profile.env]
+    if case.kind != "program" and env and not treatment.profile.guards and all(map(is_own, env)):
+        return f"nothing but a script of yours can read {' and '.join(env[:3])}, and none is timed"
     names = [guard.name for guard in treatment.profile.guards]
     if treatment.profile.env or not names:
         return ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -204,8 +206,72 @@ def test_every_report_is_written_and_the_limit_sets_the_exit_code(tmp_path: Path
     assert Path(files["markdown"]).read_text().startswith("## ❌")
     assert [p.name for p in (tmp_path / "p").iterdir()] == ["frontier-1.svg"]
     lines = err.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert lines[0].startswith("2 comparisons, at most 60 s, seed 7, run directory")
+    assert lines[0].startswith("2 comparisons of up to 30 s and 24 arms with a fault, about ")
+    assert (tmp_path / "runs" / "r" / "cost.json").stat().st_mode & 0o777 == 0o600
     assert lines[2] == "[2/2] strict, ddp 8 × 1 MiB: 3.1 % [2.8, 3.4], 10 ms → 10.3 ms"
+
+
+def test_no_secret_of_a_file_is_written_or_printed(tmp_path: Path, stream: Streams) -> None:
+    (tmp_path / "ours.env").write_text("MY_API_TOKEN=s3cr3t\nOMP_NUM_THREADS=1\n")
+
+    def leaking(request: CostRequest, observer: CostObserver) -> CostReport:
+        proof = ((), ("MY_API_TOKEN=s3cr3t: in the environment of the rank",))
+        found = measure(request, observer)
+        leaked = tuple(
+            dataclasses.replace(c, problem="s3cr3t", estimate=None, proofs=proof) for c in found.comparisons
+        )
+        for one in leaked:
+            observer.comparison_ended(one)
+        return dataclasses.replace(found, comparisons=leaked)
+
+    files = {name: str(tmp_path / f"c.{name}") for name in ("json", "markdown", "html")}
+    out, err = stream(), stream()
+    execute(asked("./ours.env", detect=False, **files), leaking, detect, out, err)  # type: ignore[arg-type]
+    written = [
+        path.read_text() for path in (*map(Path, files.values()), tmp_path / "runs" / "r" / "cost.json")
+    ]
+    for text in (*written, out.getvalue(), err.getvalue()):  # type: ignore[attr-defined]
+        assert "s3cr3t" not in text
+    assert "MY_API_TOKEN=<redacted>" in written[0]
+
+
+def test_the_command_that_is_kept_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["chaoskit", "cost", "MY_COOKIE=monster1", "train.py"])
+    Path("train.py").write_text("")
+    (request,) = asked("MY_COOKIE=monster1", "train.py").asked.requests
+    assert "monster1" not in request.command
+
+
+def test_that_it_was_interrupted_stands_on_stderr(stream: Streams) -> None:
+    def cut(request: CostRequest, observer: CostObserver) -> CostReport:
+        return dataclasses.replace(measure(request, observer), interrupted=True)
+
+    err = stream()
+    assert execute(asked(detect=False), cut, detect, stream(), err) == 130  # type: ignore[arg-type]
+    assert "interrupted: what was measured until then is told" in err.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_file_is_pointed_to_its_check_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "our s.env").write_text(
+        "TORCH_NCL_BLOCKING_WAIT=1\nOMP_NUM_THREADS=1\nOMP_NUM_THREADS=2\nNCCL_DEBUG=INFO\n"
+    )
+    notes = [note for note in asked("./our s.env").asked.notes if "profiles check" in note]
+    (line,) = notes
+    counts, _, command = line.partition(": see chaoskit ")
+    assert command == "profiles check './our s.env' --backend gloo"
+    main(shlex.split(command))
+    told = capsys.readouterr().out
+    for level in ("error", "warning"):
+        count = told.count(f": {level}: ") or told.count(f" {level} ")
+        assert (f"{count} {level}" in counts) == (count > 0), told
+
+
+@pytest.mark.parametrize("path", ["./" + "x" * 300 + ".yaml", "./" + "x" * 300 + ".env", "./\x1b[31m.yaml"])
+def test_a_name_that_no_file_can_have_is_no_fault_of_chaoskit(path: str) -> None:
+    with pytest.raises(InvalidInput):
+        asked(path)
 
 
 def test_json_on_stdout_is_alone(stream: Streams) -> None:

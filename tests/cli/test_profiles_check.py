@@ -124,7 +124,7 @@ def test_what_cannot_be_read_or_is_typed_wrong(capsys: Captured, arguments: list
 def test_of_several_files_the_others_are_told_too(capsys: Captured) -> None:
     assert run("absent.env", "strict", "--torch", "2.13") == 64
     told = capsys.readouterr()
-    assert "strict: 1 note" in told.out and "absent.env: no such file" in told.err
+    assert "strict: nothing found" in told.out and "absent.env: no such file" in told.err
 
 
 def test_nothing_of_a_file_commands_the_terminal(capsys: Captured) -> None:
@@ -143,7 +143,9 @@ def test_no_secret_is_told(capsys: Captured, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_run_says_in_one_line() -> None:
     bad = Profile("mine", env=(("TORCH_NCCL_BLOCKING_WIAT", "1"), ("NCCL_DEBUG", "LOUD")))
     line = in_one_line(bad, "./mine.yaml", "nccl")
-    assert line == "profile mine: 1 error and 1 warning: see chaoskit profiles check ./mine.yaml"
+    assert (
+        line == "profile mine: 1 error and 1 warning: see chaoskit profiles check ./mine.yaml --backend nccl"
+    )
     assert in_one_line(load_profile("recommended"), "recommended", None) == ""
 
 
@@ -156,3 +158,13 @@ def test_run_tells_it_before_it_runs(capsys: Captured, monkeypatch: pytest.Monke
     for given, told in ((file, True), ("folklore", False)):
         assert main(["run", "rank-stopped", "--profile", given]) == 130
         assert ("see chaoskit profiles check" in capsys.readouterr().err) is told
+
+
+def test_an_unknown_key_hides_no_wrong_order(capsys: Captured) -> None:
+    guards = (
+        "guards:\n  timeouts: {collective: 300s, x: 1}\n  progress_watchdog: {timeout: 200s, start: 9000s}\n"
+    )
+    assert run(write("mine.yaml", f"name: mine\n{guards}"), "--torch", "2.13") == 1
+    out = capsys.readouterr().out
+    assert "unknown key `x`" in out
+    assert "mine.yaml:3: error: timeouts.collective" in out

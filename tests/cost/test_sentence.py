@@ -78,11 +78,40 @@ def test_many_sizes_come_to_the_dearest_and_how_many_show_nothing() -> None:
         comparison(None, Case("collective", "all_reduce 1 GiB", "all_reduce", 1 << 30), "too large"),
     ]
     assert sentence(found) == (
-        "On this machine, the profile strict costs at most 40 % [30, 50], in all_reduce 8 B; in 1 of 2 cases"
-        " no difference is measurable (1 of 3 could not be timed)."
+        "On this machine, the profile strict costs at most 50 % (40 % [30, 50] in all_reduce 8 B); in 1 of 2"
+        " cases no difference is measurable beyond 2.0 % (1 of 3 could not be timed)."
     )
     none = [comparison(estimate(1.0, 0.99, 1.01), SMALL), comparison(estimate(1.0, 0.98, 1.01), LARGE)]
     assert "no difference measurable beyond 2.0 % in any of 2 cases" in sentence(none)
+
+
+def test_of_many_the_upper_ends_are_the_bound_and_not_the_points() -> None:
+    found = [
+        comparison(estimate(1.41, 1.35, 1.47), SMALL),
+        comparison(estimate(1.2, 1.01, 1.9), LARGE),
+    ]
+    assert "costs at most 90 % (20 % [1.0, 90] in all_reduce 1 MiB)." in sentence(found)
+    saved = [comparison(estimate(0.9, 0.8, 0.95), SMALL), comparison(estimate(0.85, 0.84, 0.86), LARGE)]
+    assert "saves at most 20 % (10 % [5.0, 20] in all_reduce 8 B)." in sentence(saved)
+
+
+def test_of_too_few_starts_or_too_much_noise_nothing_is_said() -> None:
+    few = dataclasses.replace(estimate(1.88, 1.7, 2.12), launches=1)
+    said = sentence([comparison(few)])
+    assert said == (
+        "On this machine, the profile strict: too few starts to say anything (1 of at least 3) on a DDP model"
+        " (8 × 1 MiB): a longer --budget."
+    )
+    noisy = estimate(1.1, 0.7, 1.3)
+    assert "too noisy to say anything (± 30 %) on a DDP model (8 × 1 MiB): a longer --budget" in sentence(
+        [comparison(noisy)]
+    )
+    many = [comparison(few, SMALL), comparison(noisy, LARGE), comparison(estimate(1.0, 0.99, 1.01), SMALL)]
+    assert sentence(many).endswith(
+        "no difference measurable beyond 1.0 % in all_reduce 8 B; of 2 of 3 cases nothing can be said"
+        " (too few starts, or too noisy)."
+    )
+    assert "of 2 of 2 cases nothing can be said" in sentence(many[:2])
 
 
 def test_steps_of_a_model_say_more_than_bare_collectives() -> None:
@@ -124,7 +153,9 @@ RATIOS = st.floats(0.01, 50)
 def test_a_price_is_named_only_where_the_interval_does_not_hold_1(values: tuple[float, float, float]) -> None:
     low, ratio, high = sorted(values)
     said = price(comparison(estimate(ratio, low, high)))
-    assert ("no difference" in said) == (low <= 1 <= high)
+    is_open = low <= 1 <= high
+    assert ("no difference" in said) == (is_open and (high - low) / 2 <= 0.2)
+    assert ("too noisy" in said) == (is_open and (high - low) / 2 > 0.2)
     if low > 1:
         assert said.startswith(("costs", "takes"))
     if high < 1:

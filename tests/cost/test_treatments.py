@@ -144,18 +144,57 @@ def test_an_environment_file_is_a_whole_one(tmp_path: Path) -> None:
 
 def test_every_problem_of_an_environment_file_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "bad.env"
-    file.write_text("A=1\nRANK=0\nwhat\nA=2\n")
+    file.write_text("A=1\nRANK=0\nwhat\n")
     with pytest.raises(InvalidInput) as raised:
         treatment(str(file))
-    assert [problem.line for problem in raised.value.problems] == [2, 3, 4]
+    assert [problem.line for problem in raised.value.problems] == [2, 3]
     (tmp_path / "empty.env").write_text("# nothing\n")
     with pytest.raises(InvalidInput, match="holds no variable"):
         treatment(str(tmp_path / "empty.env"))
 
 
-def test_a_misspelt_variable_is_doubted() -> None:
-    (said,) = treatments.doubts(treatment("TORCH_NCL_BLOCKING_WAIT=1"), "gloo")
-    assert "TORCH_NCCL_BLOCKING_WAIT" in said
+def test_of_a_name_that_is_given_twice_the_last_counts(tmp_path: Path) -> None:
+    file = tmp_path / "twice.env"
+    file.write_text("OMP_NUM_THREADS=1\nA=x\nOMP_NUM_THREADS=2\n")
+    assert treatment(str(file)).profile.env == (("OMP_NUM_THREADS", "2"), ("A", "x"))
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("TORCH_NCL_BLOCKING_WAIT=1", "did you mean TORCH_NCCL_BLOCKING_WAIT?"),
+        ("NCCL_BUFSIZE=1", "did you mean NCCL_BUFFSIZE?"),
+        ("NCCL_TIMEOUT=30", "use the guard timeouts"),
+    ],
+)
+def test_what_nobody_reads_is_refused_as_such(text: str, meant: str, backend: Backend) -> None:
+    problem = treatments.unfit(treatment(text), backend)
+    assert problem is not None
+    assert meant in problem.message
+    assert "by NCCL only" not in problem.message
+
+
+def test_a_misspelt_name_of_a_file_is_not_called_one_of_nccl(tmp_path: Path) -> None:
+    file = tmp_path / "ours.env"
+    file.write_text("TORCH_NCL_BLOCKING_WAIT=1\nOMP_NUM_THREADS=1\n")
+    said = treatments.not_counted(treatment(str(file)), "gloo")
+    assert "did you mean TORCH_NCCL_BLOCKING_WAIT?" in said
+    assert "only" not in said
+
+
+def test_a_variable_of_the_user_s_own_is_for_a_script_of_theirs() -> None:
+    own = treatment("MY_VAR=1")
+    assert treatments.unfit(own, "gloo") is None
+    assert "nothing but a script of yours can read MY_VAR" in treatments.unfit_for(own, DDP)
+    assert not treatments.unfit_for(own, cases.Case("program", "train.py"))
+    for read in ("MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "LD_PRELOAD=x", "recommended"):
+        assert not treatments.unfit_for(treatment(read), DDP)
+
+
+def test_what_a_variable_does_wrong_is_told_with_its_name() -> None:
+    for said in treatments.doubts(treatment("debug-detail"), "gloo"):
+        assert said.startswith("TORCH_DISTRIBUTED_DEBUG: ")
     assert not treatments.doubts(treatment("strict"), "gloo")
 
 

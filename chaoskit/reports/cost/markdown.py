@@ -49,7 +49,7 @@ def _prices(report: CostReport, limit: float | None) -> Iterable[str]:
     for row in found:
         cells = [cell(row.treatment), cell(row.case)]
         if row.said:
-            cells += [f"not timed: {cell(row.said)}", *[""] * (len(heads) - 3)]
+            cells += [cell(row.said), *[""] * (len(heads) - 3)]
         else:
             cost = f"**{row.cost}**" if row.is_difference else row.cost
             cells += [row.plain, row.treated, cost, row.interval, row.rounds]

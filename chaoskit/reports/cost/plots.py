@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from chaoskit.cost.cases import size_text
 from chaoskit.cost.sentence import FAULTS, by_treatment, did_not_end, duration
+from chaoskit.cost.telling import is_scant, untold
 from chaoskit.cost.values import Comparison, CostReport, Detection, Estimate
 from chaoskit.reports.wording import safe
 
@@ -78,8 +79,9 @@ def plots(report: CostReport) -> tuple[Plot, ...]:
         "grid.color": theme.line,
     }
     with mpl.rc_context(styled):  # type: ignore[arg-type]  # its keys are a Literal of 400 names
+        timed = [c for c in report.comparisons if c.estimate is not None and not is_scant(c.estimate)]
         for op in dict.fromkeys(c.case.op for c in report.comparisons if c.case.kind == "collective"):
-            own = [c for c in report.comparisons if c.case.op == op and c.estimate is not None]
+            own = [c for c in timed if c.case.op == op]
             if len({c.case.nbytes for c in own}) > 1:
                 found.append(_against_size(op, own, colours, report))
         for number, (case_name, own) in enumerate(_weighed(report), 1):
@@ -99,7 +101,7 @@ def in_the_dark(svg: bytes) -> bytes:
 
 def _weighed(report: CostReport) -> list[tuple[str, list[Comparison]]]:
     """The cases whose throughput is set against detection: programs and models, else the largest message."""
-    timed = [c for c in report.comparisons if c.estimate is not None]
+    timed = [c for c in report.comparisons if c.estimate is not None and not untold(c.estimate)]
     steps = [c for c in timed if c.case.kind != "collective"]
     if not steps and timed:
         most = max(c.case.nbytes for c in timed)

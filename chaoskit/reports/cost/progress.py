@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +16,9 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.text import Text
 
+from chaoskit.cost.detection import treatment_of
 from chaoskit.cost.sentence import FAULTS, cost, duration
+from chaoskit.cost.telling import is_scant, untold
 from chaoskit.cost.values import Case, Comparison, Estimate
 from chaoskit.model import Outcome, Verdict
 from chaoskit.reports.console import Pen
@@ -25,24 +28,46 @@ from chaoskit.reports.wording import plural, seconds
 from chaoskit.request import ArmId, Silent
 
 SHOWN_EVERY_S = 0.2
+_SHORTEST_S, _OVER_BUDGET = 12.0, 3.0
+"""About what the fewest starts of ranks take, also where the budget is shorter, and by how much at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is to come. ``budget_s`` is what each comparison may take, ``detection_s`` what all arms take;
+    ``detected`` are the treatments that detection runs under, in order."""
+
+    comparisons: int
+    budget_s: float
+    arms: int = 0
+    detection_s: float = 0.0
+    detected: tuple[str, ...] = ()
+
+    def said(self) -> str:
+        """Return how much there is to do, and about how long it takes."""
+        each_s = max(self.budget_s, min(_OVER_BUDGET * self.budget_s, _SHORTEST_S))
+        all_s = self.comparisons * each_s + self.detection_s
+        each = f"{plural(self.comparisons, 'comparison')} of up to {duration(self.budget_s)}"
+        arms = f" and {plural(self.arms, 'arm')} with a fault" if self.arms else ""
+        return f"{each}{arms}, about {duration(all_s, rough=True)} in all"
 
 
 class CostProgress(Silent):
-    """Tells of comparisons as they begin, narrow and end. ``budget_s`` is what each may take."""
+    """Tells of comparisons as they begin, narrow and end, then of the arms of detection."""
 
     def __init__(
         self,
         console: Console,
-        comparisons: int,
-        budget_s: float,
+        expected: Expected,
         live: bool,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console
         self._pen = Pen(console)
-        self._total = comparisons
-        self._budget_s = budget_s
+        self._expected = expected
+        self._total = expected.comparisons
+        self._budget_s = expected.budget_s
         self._live = live
         self._clock = clock
         self._lock = threading.Lock()
@@ -53,7 +78,7 @@ class CostProgress(Silent):
         self._shown_s = 0.0
         self._spinner: Spinner | None = None
         self._announced = False
-        self._arms_left = 0
+        self._arms = self._arms_ended = 0
         self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
@@ -74,9 +99,8 @@ class CostProgress(Silent):
         if self._announced:  # the next model of a sweep
             return
         self._announced = True
-        most = duration(self._total * self._budget_s)
         where = self._pen.text(str(run_dir))
-        self._line(f"{plural(self._total, 'comparison')}, at most {most}, seed {seed}, run directory {where}")
+        self._line(f"{self._expected.said()}, seed {seed}, run directory {where}")
 
     def comparison_started(self, treatment: str, case: Case) -> None:
         self._number += 1
@@ -88,7 +112,8 @@ class CostProgress(Silent):
 
     def timed(self, elapsed_s: float, so_far: Estimate | None) -> None:
         passed = f"{seconds(elapsed_s)} of {seconds(self._budget_s)}"
-        self._said = passed if so_far is None else f"{passed}, {self._plain(cost(so_far))} so far"
+        told = so_far is not None and not is_scant(so_far)
+        self._said = f"{passed}, {self._plain(cost(so_far))} so far" if so_far and told else passed
         if self._clock() - self._shown_s >= SHOWN_EVERY_S:
             self._shown_s = self._clock()
             self._show(self._said)
@@ -98,24 +123,31 @@ class CostProgress(Silent):
         if estimate is None:
             self._line(f"{self._what}: not timed: {self._pen.text(comparison.problem)}", "yellow")
             return
+        if why := untold(estimate):
+            self._line(self._plain(f"{self._what}: {why}"), "yellow")
+            return
         times = f"{step(estimate.plain_s)} → {step(estimate.with_s)}"
         self._line(self._plain(f"{self._what}: {cost(estimate)}, {times}"))
 
     # ------------------------------------------------------------ detection
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
-        self._arms_left = len(arms)
+        self._arms, self._arms_ended = len(arms), 0
         self._what = "detection"
         where = self._pen.text(str(run_dir))
         self._line(f"detection: {plural(len(arms), 'arm')} with a fault, run directory {where}")
 
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
-        self._arms_left -= 1
+        self._arms_ended += 1
         fault = FAULTS.get(arm.scenario, self._pen.name(arm.scenario))
         ended = verdict.outcome is Outcome.FAILED
         came = seconds(verdict.latency_s) if ended else str(verdict.outcome or verdict.status)
-        self._said = f"{plural(max(0, self._arms_left), 'arm')} left, {fault}: {came}"
+        names = self._expected.detected
+        place = treatment_of(arm.arm)
+        under = f" under {self._pen.name(names[place])}" if place < len(names) else ""
+        self._said = f"{self._arms_ended} of {self._arms} arms ended"
         self._show(self._said)
+        self._line(f"detection [{self._arms_ended}/{self._arms}] {fault}{under}: {came}")
 
     # ------------------------------------------------------------ printing
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from chaoskit.cost.limit import Standing, standing
 from chaoskit.cost.sentence import FAULTS, TIMES_FROM, interval, percent, when
-from chaoskit.cost.values import Comparison, CostReport, Estimate
+from chaoskit.cost.telling import is_scant, untold
+from chaoskit.cost.values import Comparison, CostReport
 from chaoskit.reports.wording import plural
 
 EXTRAPOLATED: Final = (
@@ -19,6 +20,7 @@ EXTRAPOLATED: Final = (
     " the others are as measured. Each is from one run, with 4 ranks."
 )
 WATCHED: Final = "*Did not end*: hung when it had got twice its collective timeout and more."
+_FEW, _MANY = 5, 5
 _MARKS: Final[dict[Standing, str]] = {"within": "within", "above": "above", "unclear": "unclear"}
 
 
@@ -45,7 +47,11 @@ def rows(report: CostReport, limit: float | None) -> Iterator[Row]:
         mark = "" if limit is None else _MARKS[standing(comparison, limit)]
         estimate = comparison.estimate
         if estimate is None:
-            yield Row(comparison.treatment, comparison.case.name, limit=mark, said=comparison.problem)
+            yield Row(comparison.treatment, comparison.case.name, limit=mark,
+                      said=f"not timed: {comparison.problem}")  # fmt: skip
+            continue
+        if is_scant(estimate):
+            yield Row(comparison.treatment, comparison.case.name, limit=mark, said=untold(estimate))
             continue
         as_times = estimate.ratio >= TIMES_FROM
         yield Row(
@@ -132,17 +138,22 @@ def notes(report: CostReport) -> tuple[str, ...]:
     found = list(report.notes)
     if report.interrupted:
         found.insert(0, "interrupted: what was measured until then is told")
-    launches = [c.estimate for c in report.comparisons if c.estimate is not None]
-    if few := [e for e in launches if _few(e)]:
+    told = [e for c in report.comparisons if (e := c.estimate) is not None and not is_scant(e)]
+    if few := [e for e in told if e.launches < _FEW]:
         found.append(
-            f"{len(few)} of {len(launches)} intervals rest on fewer than 5 starts of ranks: what differs from"
+            f"{len(few)} of {len(told)} intervals rest on fewer than 5 starts of ranks: what differs from"
             " start to start is hardly in them; a longer --budget helps"
         )
+    if len(told) >= _MANY:
+        found.append(
+            f"{len(told)} intervals at 95 %: one in twenty misses the true value by chance, none is marked"
+        )
+    if steps := [e.steps for e in told if e.steps]:
+        found.append(
+            f"what comes less often than once in {min(steps)} steps need not be in the figures: so many were"
+            " timed of a side"
+        )
     return tuple(found)
-
-
-def _few(estimate: Estimate) -> bool:
-    return 0 < estimate.launches < 5
 
 
 def proofs(report: CostReport) -> Iterator[tuple[str, Sequence[str]]]:

@@ -68,7 +68,7 @@ def _print_prices(found: Sequence[Row], console: Console, pen: Pen) -> None:
             console.print(Text(_cut(row.treatment, COLUMNS_MAX, pen), "bold"), soft_wrap=True)
         last = row.treatment
         if row.said:
-            problem = _cut(f"not timed: {row.said}", _PROBLEM_MAX, pen)
+            problem = _cut(row.said, _PROBLEM_MAX, pen)
             text = Text(f"{cells[0]:<{widths[0]}}{_GAP}{problem}", "yellow")
             print_wrapped(console, text, 0, widths[0] + len(_GAP))
             continue

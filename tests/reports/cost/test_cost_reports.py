@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -19,8 +20,8 @@ from chaoskit.cost.values import Case, Comparison, CostReport, Detection, Estima
 from chaoskit.model import Outcome, Status, Verdict
 from chaoskit.reports.console import ReportConsole
 from chaoskit.reports.cost import html, json_output, markdown, plots, text
-from chaoskit.reports.cost.progress import CostProgress
-from chaoskit.reports.cost.rows import step
+from chaoskit.reports.cost.progress import CostProgress, Expected
+from chaoskit.reports.cost.rows import notes, step
 from chaoskit.request import ArmId
 
 DDP = cases.ddp(Model())
@@ -83,6 +84,57 @@ def test_the_table_has_prices_bandwidths_and_times() -> None:
     assert re.search(r"all_reduce 8 B .*3\.00 × +\[2\.99, 3\.01\] +1\.23 → 1\.1 +above", told)
     assert re.search(r"a stopped rank +did not end +about 2 min +about 30 s", told)
     assert "Limit 2.0 %: " in told
+
+
+def few_starts(found: CostReport) -> CostReport:
+    """The same, interrupted in its second start."""
+    comparisons = tuple(
+        dataclasses.replace(c, estimate=dataclasses.replace(c.estimate, launches=1))
+        if c.estimate is not None and c.case == DDP
+        else c
+        for c in found.comparisons
+    )
+    return dataclasses.replace(found, comparisons=comparisons, interrupted=True)
+
+
+def test_of_too_few_starts_no_report_tells_a_figure() -> None:
+    whole = report()
+    found = few_starts(dataclasses.replace(whole, comparisons=whole.comparisons[:1]))
+    said = "too few starts to say anything (1 of at least 3)"
+    pages = [printed(found, width=100), markdown.render(found, 0.02), html.render(found, 0.02)]
+    for page in pages:
+        assert said in " ".join(page.split())
+        assert "12.7 ms" not in page
+        assert "[2.1, 4.1]" not in page
+    (row, *_) = json.loads(json_output.render(found, 0.02))["comparisons"]
+    assert (row["estimate"], row["bus_bytes_s"], row["untold"]) == (None, None, said)
+    assert row["limit"] == "unclear"
+    assert plots.plots(found) == ()
+
+
+def test_what_is_too_noisy_is_no_point_of_the_frontier() -> None:
+    noisy = dataclasses.replace(estimate(1.1), low=0.7, high=1.5)
+    one = dataclasses.replace(report(), comparisons=(comparison("strict", DDP, noisy),))
+    assert plots.plots(one) == ()
+    assert "**+10 %**" not in markdown.render(one)
+    assert "too noisy to say anything (± 40 %)" in " ".join(printed(one).split())
+
+
+def test_notes_are_alike_in_all_formats() -> None:
+    compared = tuple(
+        comparison("a", Case("ddp", f"ddp {n}"), dataclasses.replace(estimate(1.1), steps=1000 + n))
+        for n in range(5)
+    )
+    found = CostReport("gloo", 2, "2.13", "m", 1, compared, interrupted=True, notes=("own",))
+    told = notes(found)
+    assert any("5 intervals at 95 %: one in twenty misses" in note for note in told)
+    assert any("less often than once in 1000 steps" in note for note in told)
+    assert any("interrupted" in note for note in told)
+    assert json.loads(json_output.render(found))["notes"] == list(told)
+    pages = [" ".join(page.split()) for page in (printed(found), markdown.render(found), html.render(found))]
+    for note in told:
+        assert all(note in page for page in pages)
+    assert not [n for n in notes(dataclasses.replace(found, comparisons=compared[:4])) if "twenty" in n]
 
 
 def test_the_json_holds_everything_and_no_number_that_is_none() -> None:
@@ -175,7 +227,7 @@ class Gone(io.StringIO):
 
 def progress(stream: io.StringIO) -> CostProgress:
     console = ReportConsole(file=stream, width=120, markup=False, emoji=False, highlight=False)
-    return CostProgress(console, 2, 30.0, live=False)
+    return CostProgress(console, Expected(2, 30.0, 1, 30.0, ("torch-defaults", "b")), live=False)
 
 
 def test_progress_is_a_line_for_each_comparison_and_for_detection() -> None:
@@ -189,16 +241,19 @@ def test_progress_is_a_line_for_each_comparison_and_for_detection() -> None:
         shown.comparison_started("b", DDP)
         shown.comparison_ended(comparison("b", DDP, None, "broke"))
         shown.started(Path("runs/8"), 7, 1)  # the next model: said already
-        arm = ArmId("rank-stopped", "t1-1", "gloo", 1, 1)
+        arm = ArmId("rank-stopped", "t2-1", "gloo", 1, 1)
         shown.run_started(Path("runs/9"), 7, (arm,))
-        shown.arm_ended(arm, Verdict("rank-stopped", "t1-1", 1, 1, "gloo", "p", Status.PASS, "",
+        shown.arm_ended(arm, Verdict("rank-stopped", "t2-1", 1, 1, "gloo", "p", Status.PASS, "",
                                      Outcome.FAILED, latency_s=1.0))  # fmt: skip
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "2 comparisons, at most 60 s, seed 7, run directory runs/7"
+    assert lines[0] == (
+        "2 comparisons of up to 30 s and 1 arm with a fault, about 90 s in all, seed 7, run directory runs/7"
+    )
     assert lines[1].startswith("[1/2] ")
     assert lines[1].endswith("10 % [9.0, 11], 12.3 ms → 13.6 ms")
     assert lines[2] == "[2/2] b, ddp 8 × 1 MiB: not timed: broke"
     assert lines[3] == "detection: 1 arm with a fault, run directory runs/9"
+    assert lines[4] == "detection [1/1] a stopped rank under b: 1 s"
     assert "\x1b" not in stream.getvalue()
 
 
