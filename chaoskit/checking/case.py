@@ -18,11 +18,13 @@ _OFF = frozenset({"0", "n", "no", "f", "false"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A variable with its value. ``line`` is 0 where there is none."""
+    """A variable with its value. ``line`` is 0 where there is none. ``to_expand``: a shell that reads the
+    file would put something else in the place of a part of the value, so it is not known."""
 
     name: str
     value: str
     line: int = 0
+    to_expand: bool = False
 
 
 @dataclass(frozen=True, slots=True)

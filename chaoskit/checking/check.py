@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaoskit.checking.case import Case, Setting, Subject
+from chaoskit.checking.env_file import has_expansion
 from chaoskit.checking.family import REGISTRY, apply
 from chaoskit.checking.finding import Finding
 from chaoskit.checking.target import Target
@@ -19,5 +20,5 @@ def check(subject: Subject, target: Target) -> tuple[Finding, ...]:
 
 def subject_of(profile: Profile) -> Subject:
     """Return a profile that was read already as a subject; its lines are not known."""
-    settings = tuple(Setting(name, value) for name, value in profile.env)
+    settings = tuple(Setting(name, value, 0, has_expansion(value)) for name, value in profile.env)
     return Subject("profile", profile.file or profile.name, settings, profile.guards)

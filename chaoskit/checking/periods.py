@@ -106,7 +106,7 @@ def _end_by_nccl(case: Case, collective: Period | None) -> Period | None:
     if "nccl-legacy" not in case.implementations:
         return None
     setting = case.setting(_DUMP)
-    if setting is not None and not re.fullmatch(r"\d{1,9}", setting.value):
+    if setting is not None and not re.fullmatch(r"[0-9]{1,9}", setting.value):
         return None
     wait_ms = _DUMP_DEFAULT_MS if setting is None else int(setting.value)
     seconds = collective.seconds + _SLEEPS * wait_ms / 1000
@@ -144,7 +144,8 @@ def _of_an_end(case: Case) -> Iterator[Limit]:
     yield from _limit(
         grace, keeper, Level.WARNING, "the keeper takes the rank for lost before its grace is over"
     )
-    yield from _limit(grace, rule, Level.NOTE, "once a rank has failed, the others are killed before that")
+    # group_kill acts once a rank has failed; then nothing consistent is left to save, and its grace may be
+    # shorter. It counts only where it is all that is known of how the launcher ends a job (below).
     yield from _limit(grace, launcher, Level.ERROR, cut)
     yield from _limit(
         keeper, launcher, Level.WARNING, "the launcher kills ranks before their keepers do, unsaid"
@@ -158,10 +159,10 @@ def _launcher_grace(case: Case) -> Period | None:
     if case.target.launcher_grace_s is not None:
         return Period("--launcher-grace", case.target.launcher_grace_s)
     setting = case.setting("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-    if setting is not None and re.fullmatch(r"\d{1,9}", setting.value):
+    if setting is not None and re.fullmatch(r"[0-9]{1,9}", setting.value):
         return Period(setting.name, float(setting.value), setting.line)
     if case.target.launcher == "torchrun":
-        return Period("torchrun's 30 s", _TORCHRUN_GRACE_S)
+        return Period("torchrun's own grace", _TORCHRUN_GRACE_S)
     return None
 
 

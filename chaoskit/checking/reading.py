@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from chaoskit.checking.case import Setting, Subject
-from chaoskit.checking.env_file import read_env_file
+from chaoskit.checking.env_file import has_expansion, read_env_file
 from chaoskit.checking.finding import Finding, Level
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.scenario.profile_file import BUILT_IN, partial_profile, profile_names
@@ -51,7 +51,7 @@ def _profile(path: Path, shown: str) -> Read:
     if not isinstance(document.data, dict):
         raise InvalidInput([Problem("this is no profile", shown, 1, "a profile has guards: and env:")])
     profile = partial_profile(document)
-    settings = tuple(Setting(k, v, document.line(("env", k))) for k, v in profile.env)
+    settings = tuple(Setting(k, v, document.line(("env", k)), has_expansion(v)) for k, v in profile.env)
     lines = {guard.name: document.line(("guards", guard.name)) for guard in profile.guards}
     subject = Subject("profile", shown, settings, profile.guards, lines)
     return subject, tuple(_findings(document))

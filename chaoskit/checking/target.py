@@ -16,7 +16,7 @@ Wanted = Literal["gloo", "nccl", "nccl-legacy", "nccl2"]
 BACKENDS: Final[tuple[Wanted, ...]] = ("gloo", "nccl", "nccl-legacy", "nccl2")
 NCCL2_SINCE: Final[Version] = (2, 14)
 _NCCL2_DEFAULT: Final[Version] = (2, 15)
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:[.+a-z].*)?")
+_VERSION: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?:[.+a-z].*)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from chaoskit.profiles.variable import EnvVariable, Kind
 Known = EnvVariable | NcclVariable
 
 _FLAGS: Final = frozenset("y yes 1 t true n no 0 f false".split())
-_STOI: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)(.*)", re.DOTALL)
-_STRTOLL: Final = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]+|\d+))(.*)", re.DOTALL)
+_STOI: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)(.*)", re.DOTALL)
+_STRTOLL: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+))(.*)", re.DOTALL)
 _INT_MAX: Final = 2**31 - 1
+_DIGITS_MAX: Final = 18
+_PORT_MAX: Final = 65_535
 _DURATIONS: Final = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _NOT_A_NAME: Final = re.compile(r"[\^=*\s/:]")
 
@@ -45,17 +47,26 @@ def _flag(variable: Known, value: str) -> Wrong | None:
 
 def _int(variable: Known, value: str) -> Wrong | None:
     match = _STOI.fullmatch(value)
-    if match is None or abs(int(match[1][:20])) > _INT_MAX:
+    number = None if match is None else _number(match[1])
+    if match is None or number is None or abs(number) > _INT_MAX:
         return Wrong(
             Level.ERROR, f"{shown(value)} raises when the process group forms", f"write {_wanted(variable)}"
         )
-    number, rest = int(match[1]), match[2].strip()
+    rest = match[2].strip()
     if rest:
         message = (
             f"{shown(value)} is read as {number}{_in_unit(variable)}: what follows the digits is ignored"
         )
         return Wrong(Level.ERROR, message, _converted(variable, number, rest))
     return _out_of_range(variable, number)
+
+
+def _number(digits: str) -> int | None:
+    """Return the number that ASCII digits stand for; None where it is too long to be any."""
+    sign, bare = digits[:1] == "-", digits.lstrip("+-").lstrip("0")
+    if len(bare) > _DIGITS_MAX:
+        return None
+    return -int(bare or "0") if sign else int(bare or "0")
 
 
 def _out_of_range(variable: Known, number: int) -> Wrong | None:
@@ -113,9 +124,42 @@ def _nccl_int(variable: Known, value: str) -> Wrong | None:
             Level.ERROR, f"{shown(value)} is no number: NCCL reads it as 0, without a word", _as_int(value)
         )
     if match[2].strip():
-        message = f"{shown(value)} is read as {match[1]}: what follows the digits is ignored"
+        message = f"{shown(value)} is read as {shown(match[1])[1:-1]}: what follows the digits is ignored"
         return Wrong(Level.ERROR, message, "write a whole number")
     return None
+
+
+def _nccl_list(variable: Known, value: str) -> Wrong | None:
+    return _unknown_words(variable, value, value.removeprefix("^").split(","))
+
+
+def _nccl_functions(variable: Known, value: str) -> Wrong | None:
+    given = [part.rpartition(":")[2].removeprefix("^") for part in value.split(";")]
+    return _unknown_words(variable, value, [word for part in given for word in part.split(",")])
+
+
+def _unknown_words(variable: Known, value: str, given: list[str]) -> Wrong | None:
+    known = {word.upper() for word in variable.words}
+    strange = [word for word in given if word and word.upper() not in known]
+    if not strange:
+        return None
+    return Wrong(
+        Level.WARNING, f"NCCL does not know {shown(strange[0])}", f"some of {_list(variable)}, with commas"
+    )
+
+
+def _nccl_level(variable: Known, value: str) -> Wrong | None:
+    if not value or value in variable.words or re.match(r"[0-9]", value):
+        return None
+    right = f"write {value.upper()}" if value.upper() in variable.words else f"one of {_list(variable)}"
+    return Wrong(Level.WARNING, f"NCCL does not know {shown(value)} and ignores it", right)
+
+
+def _port(variable: Known, value: str) -> Wrong | None:
+    number = _number(value.strip()) if re.fullmatch(r"[0-9]+", value.strip()) else None
+    if number is not None and number <= _PORT_MAX:
+        return None
+    return Wrong(Level.ERROR, f"{shown(value)} is no port", f"a whole number from 1 to {_PORT_MAX}")
 
 
 def _as_int(value: str) -> str:
@@ -161,7 +205,7 @@ def _nccl_interfaces(variable: Known, value: str) -> Wrong | None:
 
 def _threads(variable: Known, value: str) -> Wrong | None:
     parts = value.split(",")
-    if all(part.strip().isascii() and part.strip().isdigit() and int(part) > 0 for part in parts):
+    if all(part.strip().isascii() and part.strip().isdigit() and _number(part.strip()) for part in parts):
         return None
     return Wrong(Level.WARNING, f"{shown(value)} is no number of threads", "write a whole number from 1 on")
 
@@ -176,7 +220,11 @@ _READERS: Final[dict[Kind, Callable[[Known, str], Wrong | None]]] = {
     "gloo-interfaces": _gloo_interfaces,
     "nccl-interfaces": _nccl_interfaces,
     "nccl-int": _nccl_int,
+    "nccl-functions": _nccl_functions,
+    "nccl-level": _nccl_level,
+    "nccl-list": _nccl_list,
     "nccl-word": _nccl_word,
+    "port": _port,
     "threads": _threads,
 }
 """text is not checked."""

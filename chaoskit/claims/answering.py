@@ -61,7 +61,7 @@ def find(
                 bench = _bench_of(claim, trial, backend, benches)
                 mine = [v for v in last.values() if (v.scenario, v.backend) == (bench.scenario.name, backend)]
                 trials.append(_trial(claim, trial, bench, mine, files))
-            answer = combined(trials)
+            answer = combined([(trial.answer, trial.came) for trial in trials])
             says = wording.of_claim(trials)
             findings.append(ClaimFinding(claim, backend, answer, says, tuple(trials)))
     return tuple(findings)
@@ -205,10 +205,12 @@ def _codes(runs: Sequence[Run]) -> set[int | None]:
     return {code for run in runs for _, code in run.exits}
 
 
-def combined(trials: Sequence[TrialFinding]) -> Answer:
-    """Return the answer of a claim from those of its trials; what breaks a healthy job comes first."""
-    answers = [trial.answer for trial in trials]
-    ran = [answer for answer in answers if answer is not Answer.NOT_RUN]
+def combined(trials: Sequence[tuple[Answer, bool]]) -> Answer:
+    """Return the answer of a claim from those of its trials, each with whether that came which is told.
+
+    What breaks a healthy job comes first. *No effect* is only what had none in every trial.
+    """
+    ran = [answer for answer, _ in trials if answer is not Answer.NOT_RUN]
     if not ran:
         return Answer.NOT_RUN
     for first in (Answer.HARMFUL, Answer.UNCLEAR, Answer.UNSTEADY):
@@ -221,4 +223,5 @@ def combined(trials: Sequence[TrialFinding]) -> Answer:
         return told.pop()
     if Answer.TRUE in told:
         return Answer.PARTLY
-    return next(one for one in (Answer.NOT_SO, Answer.NO_EFFECT, Answer.NOT_NEEDED) if one in told)
+    absent = any(answer is Answer.NO_EFFECT and not came for answer, came in trials)
+    return Answer.NOT_SO if absent or Answer.NOT_SO in told else Answer.NOT_NEEDED

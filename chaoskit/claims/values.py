@@ -124,6 +124,11 @@ class TrialFinding:
     without: tuple[Run, ...]
     with_it: tuple[Run, ...]
 
+    @property
+    def came(self) -> bool:
+        """Did that come which is told, in every run with the setting?"""
+        return bool(self.with_it) and all(run.kept for run in self.with_it)
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimFinding:

@@ -31,7 +31,18 @@ def of_trial(answer: Answer, with_it: Sequence[Run], without: Sequence[Run], tri
         return of_runs(with_it, trial)
     if answer in (Answer.NO_EFFECT, Answer.HARMLESS):
         return f"{of_runs([*without, *with_it], trial)}, with and without"
-    return f"with it: {of_runs(with_it, trial)}; without: {of_runs(without, trial)}"
+    said = f"with it: {of_runs(with_it, trial)}; without: {of_runs(without, trial)}"
+    return f"{said}{_differing(with_it, without)}" if answer is Answer.UNSTEADY else said
+
+
+def _differing(with_it: Sequence[Run], without: Sequence[Run]) -> str:
+    """What the runs differ in where their outcomes do not say it: whether that came which is told."""
+    parts = []
+    for runs, where in ((with_it, "with it"), (without, "without")):
+        kept = sum(bool(run.kept) for run in runs)
+        if 0 < kept < len(runs):
+            parts.append(f"{where} what is told came in {kept} of {len(runs)} runs")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def of_runs(runs: Sequence[Run], trial: Trial) -> str:

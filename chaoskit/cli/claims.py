@@ -53,8 +53,8 @@ def claims(**typed: object) -> None:
     FILE is a claim of your own, a YAML file as those in chaoskit/claims/told.
 
     Exit codes: 0 every claim that was run has an answer, whatever it is; 1 with --against, an answer has
-    changed; 2 one has no answer (its runs differ, or show nothing), or none could be run; 64 wrong usage,
-    70 chaoskit's own fault, 130 interrupted.
+    changed; 2 one has no answer (its runs differ, or show nothing), none could be run, or with --against
+    none has an answer in both; 64 wrong usage, 70 chaoskit's own fault, 130 interrupted.
 
     \b
     chaoskit claims
@@ -175,11 +175,15 @@ def _listed(claim: Claim) -> dict[str, object]:
 def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> ExitCode:
     """Run what is asked, report it, and return the exit code."""
     from chaoskit.claims.running import run
+    from chaoskit.claims.values import REPEATS_MIN
     from chaoskit.cli.reporting import emit_written, guarded
-    from chaoskit.reports.claims import json_output, markdown, page
+    from chaoskit.reports.claims import json_output, markdown, page, terminal
     from chaoskit.reports.claims.progress import ClaimsProgress
     from chaoskit.reports.console import console_for
 
+    if asked.request.repeats < REPEATS_MIN:
+        line = f"--repeat {asked.request.repeats}: fewer than {REPEATS_MIN} runs of each arm are no answer"
+        console_for(stderr).print(line, markup=False, highlight=False, soft_wrap=True)
     with ClaimsProgress(console_for(stderr)) as observer:
         report = run(asked.request, engine, observer)
     text = json_output.render(report)
@@ -200,12 +204,13 @@ def execute(asked: Asked, engine: Engine, stdout: IO[str], stderr: IO[str]) -> E
             stdout.flush()
     if asked.form == "text":
         emit_written(written, stdout)
+    elif asked.against is not None:  # stdout is the JSON's alone
+        terminal.print_changes(asked.against, made, console_for(stderr))
     return exit_code(made, asked.against)
 
 
 def _tell(asked: Asked, made: Page, text: str, stdout: IO[str]) -> None:
     from chaoskit.reports.claims import terminal
-    from chaoskit.reports.claims.page import changed
     from chaoskit.reports.console import console_for
 
     if asked.form == "json":
@@ -214,18 +219,20 @@ def _tell(asked: Asked, made: Page, text: str, stdout: IO[str]) -> None:
     console = console_for(stdout)
     terminal.print_page(made, console)
     if asked.against is not None:
-        terminal.print_changes(changed(asked.against, made), asked.against.torch, console)
+        terminal.print_changes(asked.against, made, console)
 
 
 def exit_code(made: Page, against: Page | None) -> ExitCode:
     """Return what the answers come to: a claim that is not true is an answer as good as any."""
     from chaoskit.claims.values import Answer
-    from chaoskit.reports.claims.page import changed, unanswered
+    from chaoskit.reports.claims.page import changed, compared, unanswered
 
     if made.interrupted:
         return ExitCode.INTERRUPTED
     if against is not None and changed(against, made):
         return ExitCode.NOT_HELD
+    if against is not None and not compared(against, made):
+        return ExitCode.INCONCLUSIVE
     nothing_run = all(row.answer is Answer.NOT_RUN for row in made.rows)
     return ExitCode.INCONCLUSIVE if nothing_run or unanswered(made) else ExitCode.OK
 

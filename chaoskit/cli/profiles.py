@@ -57,17 +57,28 @@ def show(name: str, form: str) -> None:
 
 
 def _show_guard(guard: Guard) -> None:
-    import inspect
-
-    about = plain((inspect.getdoc(type(guard)) or "").partition("\n\n")[0].replace("\n", " "))
+    about = plain(_about(guard))
     where = f"in the {guard.lives_in}"
     only = "" if len(guard.backends) > 1 else f", on {guard.backends[0]} only"
     say(f"\n  {guard.name} ({where}{only})")
     say(f"      {about}")
-    if settings := _settings(guard):
+    if settings := {key: value for key, value in _settings(guard).items() if value not in (None, "")}:
         say(f"      {', '.join(_text(key, value) for key, value in settings.items())}")
     for code, meaning in guard.exit_codes.items():
         say(f"      exit {code}: {meaning}")
+
+
+def _about(guard: Guard) -> str:
+    """The first paragraph of a guard's documentation: whole sentences, no markup, settings as in a file."""
+    import inspect
+    import re
+
+    text = (inspect.getdoc(type(guard)) or "").partition("\n\n")[0].replace("\n", " ")
+    text = re.sub(r"``?([^`]*)``?|(?<![\w*])\*([^*]+)\*(?![\w*])", lambda found: found[1] or found[2], text)
+    for field in _settings(guard):
+        text = re.sub(rf"\b{field}\b", field.removesuffix("_s"), text)
+    text = re.sub(r"\s*:+$", ".", text)  # a list or an example follows
+    return text if text.endswith((".", ")")) else text[: text.rfind(". ") + 1] or text
 
 
 def _show_variables(profile: Profile) -> None:

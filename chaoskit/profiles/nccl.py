@@ -21,8 +21,36 @@ OF_OTHERS: Final = (
 )  # fmt: skip
 """How names begin that belong to plug-ins, builds and container images: nothing is said of them."""
 
+OF_PLUGINS: Final = frozenset(
+    f"NCCL_{name}"
+    for name in (
+        "IBEXT_DISABLE", "IB_IS_GLOBAL", "PLUGIN_P2P", "SHARP_COLL_TRACE", "SHARP_DISABLE",
+        "SHARP_DISABLE_ALLGATHER", "SHARP_DISABLE_REDUCE_SCATTER", "SHARP_GROUP_SIZE_THRESH",
+        "SHARP_MAX_COMMS", "SHARP_V3_DATATYPES", "UCX_CUDA_DISABLE", "UCX_DISABLE", "UCX_RMA_DISABLE",
+        "UCX_TLS", "UCX_ZCOPY_THRESH",
+    )
+)  # fmt: skip
+"""What nccl-rdma-sharp-plugins reads beside NCCL's own names (Mellanox/nccl-rdma-sharp-plugins, src/). Those
+of aws-ofi-nccl begin with OFI_NCCL_, those of FasTrak and TCPX with the prefixes above."""
+
+_ALGORITHMS: Final = (
+    "Tree", "Ring", "CollNet", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT",
+)  # fmt: skip
+"""ncclAlgoStr and ncclProtoStr in src/init.cc, of all releases together."""
+_LEVELS: Final = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+"""topoPathTypeStr in src/graph/topo.cc up to PATH_SYS, of all releases together (ncclGetLevel, paths.cc)."""
+_SUBSYSTEMS: Final = (
+    "INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY",
+    "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL",
+)  # fmt: skip
+"""src/debug.cc, of all releases together."""
 _KINDS: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
+    "NCCL_ALGO": ("nccl-functions", _ALGORITHMS),
     "NCCL_DEBUG": ("nccl-word", ("VERSION", "WARN", "INFO", "ABORT", "TRACE")),
+    "NCCL_DEBUG_SUBSYS": ("nccl-list", _SUBSYSTEMS),
+    "NCCL_NET_GDR_LEVEL": ("nccl-level", _LEVELS),
+    "NCCL_P2P_LEVEL": ("nccl-level", _LEVELS),
+    "NCCL_PROTO": ("nccl-functions", ("LL", "LL128", "Simple")),
     "NCCL_SOCKET_FAMILY": ("nccl-word", ("AF_INET", "AF_INET6")),
     "NCCL_SOCKET_IFNAME": ("nccl-interfaces", ()),
 }

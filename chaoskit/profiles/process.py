@@ -21,6 +21,10 @@ VARIABLES: Final[tuple[EnvVariable, ...]] = (
         "OMP_NUM_THREADS", "import", BOTH, "OpenMP", "torchrun sets 1 if it is unset", "threads",
         source="OpenMP 5.2, OMP_NUM_THREADS",
     ),
+    EnvVariable(
+        "MASTER_PORT", "group", BOTH, "torch.distributed", kind="port",
+        source="torch/distributed/rendezvous.py",
+    ),
     EnvVariable("MKL_NUM_THREADS", "import", BOTH, "MKL", "", "threads"),
     EnvVariable("CUDA_VISIBLE_DEVICES", "import", NCCL, "CUDA", nccl2=(2, 14)),
     EnvVariable("CUDA_DEVICE_ORDER", "import", NCCL, "CUDA", nccl2=(2, 14)),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chaoskit.profiles.variable import BOTH, GLOO, NCCL, EnvVariable
+from chaoskit.profiles.variable import BOTH, GLOO, NCCL, EnvVariable, Version
 
 _FR: Final = "torch's flight recorder"
 _FR_SOURCE: Final = "FlightRecorder.hpp (before 2.6 NCCLUtils.hpp), torch 2.4 to 2.15"
@@ -14,10 +14,16 @@ _ELASTIC: Final = "torchrun"
 _CPU: Final = "libtorch_cpu"
 _NO_CHECK: Final = "names in the Python files of torch 2.4 to 2.15"
 
+DETAIL_ENDS_HEALTHY_DDP_SINCE: Final[Version] = (2, 13)
+"""From this torch on TORCH_DISTRIBUTED_DEBUG=DETAIL ends healthy DDP jobs on gloo: signal 11."""
+DETAIL_SEEN: Final = "`chaoskit claims debug-detail` on torch 2.13.0, 2.14.1 and 2.15.0; on 2.6.0 it did not"
+"""Where that was seen: docs/claims, which a test compares with this."""
+
 VARIABLES: Final[tuple[EnvVariable, ...]] = (
     EnvVariable(
         "TORCH_DISTRIBUTED_DEBUG", "import", BOTH, "torch.distributed",
-        "DETAIL crashes gloo DDP scripts on torch 2.13", "torch-word", "OFF", ("OFF", "INFO", "DETAIL"),
+        "DETAIL ends healthy DDP jobs on gloo from torch 2.13 on", "torch-word", "OFF",
+        ("OFF", "INFO", "DETAIL"),
         source="torch/csrc/distributed/c10d/debug.cpp",
     ),
     EnvVariable(

@@ -24,7 +24,8 @@ later."""
 
 Kind = Literal[
     "text", "torch-flag", "torch-int", "torch-word", "zero-or-one", "only-one", "gloo-interfaces",
-    "nccl-interfaces", "nccl-int", "nccl-word", "set-or-not", "threads",
+    "nccl-interfaces", "nccl-int", "nccl-word", "nccl-list", "nccl-functions", "nccl-level", "set-or-not",
+    "threads", "port",
 ]  # fmt: skip
 """How a value is read:
 
@@ -36,6 +37,10 @@ Kind = Literal[
 - gloo-interfaces: exact names; nccl-interfaces: prefixes, ``=name``, ``^name``.
 - nccl-int: ``strtoll``: what begins with no digit is 0, without a word.
 - nccl-word: one of ``words`` in any case; anything else is the default, without a word.
+- nccl-list: some of ``words`` in any case, separated by commas, all but these after ``^``.
+- nccl-functions: the same; newer NCCL also takes ``function:list``, separated by semicolons.
+- nccl-level: one of ``words`` in capitals, or (old) a number; anything else is the default, without a word.
+- port: a port of TCP.
 - set-or-not: any text that is not empty turns it on, ``0`` too.
 - threads: a whole number from 1, or several.
 """

@@ -9,7 +9,7 @@ import chaoskit.profiles
 from chaoskit import guards
 from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Guard, Profile
-from chaoskit.scenario.fitting import read_model, read_settings
+from chaoskit.scenario.fitting import read_model, read_settings, salvage_settings
 from chaoskit.scenario.schema import ProfileFile
 from chaoskit.scenario.source import Document, KeyPath, read_document
 from chaoskit.scenario.values import did_you_mean
@@ -96,6 +96,8 @@ def _guards(raw: dict[object, object], document: Document) -> tuple[Guard, ...]:
             document.problem(path, f"there is no guard `{name}`", did_you_mean(name, guards.REGISTRY.names()))
             continue
         values = read_settings(cls, settings, document, path)
+        if values is None:  # its other settings can still be judged
+            values = salvage_settings(cls, settings)
         if values is None:
             continue
         try:

@@ -23,6 +23,12 @@ D=plain # comment
 E=a#b
 F=
 G=$HOME
+set -a # all of them
+set +o allexport
+export H=1 I='$two' J="$three"  # said so
+export K
+L=`date`
+M='$HOME'
 """
 
 
@@ -32,8 +38,11 @@ def test_lines(tmp_path: Path) -> None:
     settings, problems = read_env_file(str(file))
     assert [(s.name, s.value, s.line) for s in settings] == [
         ("NCCL_DEBUG", "INFO", 3), ("B", "two words", 5), ("C", "'it''s'", 6), ("D", "plain", 7),
-        ("E", "a#b", 8), ("F", "", 9), ("G", "$HOME", 10),
+        ("E", "a#b", 8), ("F", "", 9), ("G", "$HOME", 10), ("H", "1", 13), ("I", "$two", 13),
+        ("J", "$three", 13),
+        ("L", "`date`", 15), ("M", "$HOME", 16),
     ]  # fmt: skip
+    assert [s.name for s in settings if s.to_expand] == ["G", "J", "L"]
     assert [(p.line, p.file) for p in problems] == [(4, str(file))]
 
 
@@ -50,6 +59,12 @@ def test_no_regular_file_is_waited_for(tmp_path: Path) -> None:
     for name in ("pipe", ".", "absent", "nul\0"):
         with pytest.raises(InvalidInput):
             read_env_file(str(tmp_path / name))
+
+
+def test_a_long_line_is_read_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.env"
+    file.write_text("export A=" + "a" * 50_000 + "'\n")
+    assert len(read_env_file(str(file))[0]) == 1
 
 
 @given(st.text(max_size=120))

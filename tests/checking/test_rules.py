@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chaoskit.checking import Finding, Level, Setting, Subject, Target, check
 from chaoskit.checking.family import REGISTRY
+from chaoskit.checking.rules import unknown_name
 from chaoskit.profiles.nccl import nccl_variables
 from chaoskit.profiles.variables import VARIABLES
 
@@ -27,7 +28,7 @@ def told(findings: list[Finding]) -> set[tuple[str, str, str]]:
 
 def test_every_rule_documents_itself() -> None:
     names = REGISTRY.names()
-    assert len(names) == 12
+    assert len(names) == 13
     assert all(len(REGISTRY.get(name).__doc__ or "") > 80 for name in names)  # type: ignore[union-attr]
     page = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in page for name in names)
@@ -50,6 +51,8 @@ def test_every_rule_documents_itself() -> None:
         ("TORCH_NCCL_ZZZ", "warning", "remove it"),
         ("NCCL_ZZZ_OF_MY_PLUGIN", "note", ""),
         ("NCCL_IB_EXT_DISABLE", "note", "is NCCL_IB_DISABLE meant?"),
+        ("NCCL_SHARD_DISABLE", "note", "is NCCL_SHM_DISABLE meant?"),  # another word, not a slip
+        ("NCCL_IBDISABLE", "error", "did you mean NCCL_IB_DISABLE?"),
     ],
 )
 def test_names_that_nobody_reads(found: Found, name: str, level: str, hint: str) -> None:
@@ -64,6 +67,7 @@ def test_names_that_nobody_reads(found: Found, name: str, level: str, hint: str)
         "NUMEXPR_NUM_THREADS", "NCCL_VERSION", "NCCL_FASTRAK_USE_SNAP", "NCCL_HOME",
         "TORCH_HOME", "TORCH_LOGS", "TORCHINDUCTOR_CACHE_DIR", "OMP_PROC_BIND", "OFI_NCCL_PROTOCOL",
         "MY_TORCH_NCCL_BLOCKING_WAIT_OF_OLD", "RANK", "MASTER_ADDR", "X",
+        "NCCL_IBEXT_DISABLE", "NCCL_SHARP_DISABLE", "OFI_NCCL_PROTOCOL_X", "NCCL_GPUDIRECTTCPX_CTRL_DEV",
         "NCCL_NVLS_ENABLE", "NCCL_NET_GDR_LEVEL", "TORCH_CUDA_ARCH_LIST", "CUDA_HOME", "PYTHONPATH",
     ],
 )  # fmt: skip
@@ -196,11 +200,18 @@ def test_without_a_torch_nothing_is_said_of_it(found: Found) -> None:
 # ---------------------------------------------------------------- harm
 
 
-def test_detail_on_the_torch_that_it_crashes(found: Found) -> None:
+@pytest.mark.parametrize("torch", [(2, 13), (2, 14), (2, 15)])
+def test_detail_on_the_torches_whose_jobs_it_ends(found: Found, torch: tuple[int, int]) -> None:
     env = {"TORCH_DISTRIBUTED_DEBUG": "detail"}
-    assert told(found(env, target=GLOO)) == {("error", "harmful", "TORCH_DISTRIBUTED_DEBUG")}
-    assert told(found(env)) == {("warning", "harmful", "TORCH_DISTRIBUTED_DEBUG")}
-    assert found(env, target=NCCL) == found(env, target=Target((2, 6), "2.6.0", backend="gloo")) == []
+    wrong = {("error", "harmful", "TORCH_DISTRIBUTED_DEBUG")}
+    assert told(found(env, target=Target(torch, "x", backend="gloo"))) == wrong
+    assert told(found(env, target=Target(torch, "x"))) == wrong
+    assert found(env, target=Target(torch, "x", backend="nccl")) == []
+
+
+def test_detail_where_it_does_no_harm(found: Found) -> None:
+    env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    assert found(env, target=Target((2, 6), "2.6.0", backend="gloo")) == []
     assert found({"TORCH_DISTRIBUTED_DEBUG": "INFO"}, target=GLOO) == []
 
 
@@ -221,6 +232,46 @@ def test_detail_on_the_torch_that_it_crashes(found: Found) -> None:
 )
 def test_settings_that_do_harm(found: Found, env: dict[str, str], target: Target, level: str | None) -> None:
     assert [f.level.value for f in found(env, target=target)] == ([] if level is None else [level])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1000", "1000 is cut to 8 bits, which is 232"),
+        ("276", "276 is cut to 8 bits, which is 20"),
+        ("256", "0 is no timeout at all"),
+        ("40", "40 is outside the timeouts of InfiniBand"),
+    ],
+)
+def test_what_becomes_of_a_timeout_of_infiniband(found: Found, value: str, words: str) -> None:
+    (finding,) = found({"NCCL_IB_TIMEOUT": value}, target=NCCL)
+    assert words in finding.message
+
+
+# ---------------------------------------------------------------- values that are no text of a process
+
+
+def test_a_nul_in_a_value(found: Found) -> None:
+    assert told(found({"NCCL_DEBUG": "INFO\0", "MY_OWN": "a\0b"}, target=NCCL)) == {
+        ("error", "value", "NCCL_DEBUG"), ("error", "value", "MY_OWN"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "level"), [("profile", "warning"), ("env-file", "note")])
+def test_what_a_shell_would_expand_is_not_judged(kind: str, level: str) -> None:
+    given = Setting("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "$T", 1, to_expand=True)
+    (finding,) = check(Subject(kind, "mine", (given,)), NCCL)  # type: ignore[arg-type]
+    assert (finding.level.value, finding.rule) == (level, "not-expanded")
+
+
+def test_the_search_for_slips_is_bounded(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    monkeypatch.setattr(unknown_name, "_meant", lambda name: searched.append(name) or "")
+    names = {f"OF_SOMEBODY_ELSE_{at}": "1" for at in range(5_000)}
+    findings = found({**names, "NCCL_SOKET_IFNAME": "eth0"}, kind="env-file")
+    assert len(searched) == unknown_name._SEARCHES_MAX
+    assert searched[0] == "NCCL_SOKET_IFNAME"
+    assert any("only 300 of them were searched" in f.message for f in findings)
 
 
 # ---------------------------------------------------------------- timeouts in order
@@ -249,6 +300,19 @@ def test_timeouts_in_the_wrong_order(found: Found, guards: dict[str, object], le
     (finding,) = found(guards=guards)
     assert (finding.level.value, finding.rule) == (level, "order")
     assert words in finding.message
+    assert finding.line >= 50
+    assert finding.hint.startswith("give ")
+
+
+def test_a_grace_after_a_failure_may_be_shorter_than_one_of_an_orderly_end(found: Found) -> None:
+    guards = {"sigterm_exit": {"grace_s": 10.0}, "group_kill": {"on_failure": True, "grace_s": 2.0}}
+    assert found(guards=guards) == []
+
+
+def test_torchruns_grace_is_said_once(found: Found) -> None:
+    guards = {"sigterm_exit": {"grace_s": 40.0}}
+    (finding,) = found(guards=guards, target=Target((2, 13), launcher="torchrun"))
+    assert "less than torchrun's own grace (30s)" in finding.message
 
 
 def test_the_end_of_a_job_against_its_launcher_and_scheduler(found: Found) -> None:

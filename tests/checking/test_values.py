@@ -26,6 +26,10 @@ KNOWN = {**nccl_variables(), **VARIABLES}
         ("OMP_NUM_THREADS", "4,2"),
         ("PYTHONFAULTHANDLER", "1"), ("TORCH_DIST_INIT_BARRIER", "0"), ("NCCL_ALGO", "^NVLS"),
         ("TORCH_NCCL_USE_COMM_NONBLOCKING", "1"), ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
+        ("NCCL_ALGO", "allreduce:tree,RING;broadcast:^ring"), ("NCCL_PROTO", "^LL128"),
+        ("NCCL_P2P_LEVEL", "PHB"), ("NCCL_P2P_LEVEL", "5"),
+        ("NCCL_DEBUG_SUBSYS", "^init,NET"), ("MASTER_PORT", "29500"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "0" * 5000 + "7"),
     ],
 )  # fmt: skip
 def test_values_that_are_taken(name: str, value: str) -> None:
@@ -54,6 +58,17 @@ def test_values_that_are_taken(name: str, value: str) -> None:
         ("TORCH_NCCL_USE_COMM_NONBLOCKING", "true", "error", "is ignored", "1 or 0"),
         ("PYTHONFAULTHANDLER", "0", "warning", "any text turns it on", "leave it out"),
         ("OMP_NUM_THREADS", "auto", "warning", "no number of threads", "from 1"),
+        ("NCCL_ALGO", "Ring,Treee", "warning", "does not know 'Treee'", "NVLSTree"),
+        ("NCCL_PROTO", "allreduce:LL,fast", "warning", "does not know 'fast'", "LL128"),
+        ("NCCL_P2P_LEVEL", "nvl", "warning", "ignores it", "write NVL"),
+        ("NCCL_DEBUG_SUBSYS", "INIT,ALLES", "warning", "does not know 'ALLES'", "BOOTSTRAP"),
+        ("MASTER_PORT", "70000", "error", "is no port", "65535"),
+        ("MASTER_PORT", "٢٩٥٠٠", "error", "is no port", "65535"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "9" * 5000, "error", "raises", "whole number"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "٣", "error", "raises", "whole number"),
+        ("NCCL_BUFFSIZE", "٣", "error", "reads it as 0", "whole number"),
+        ("NCCL_BUFFSIZE", "1" * 5000 + "x", "error", "is read as", "whole number"),
+        ("OMP_NUM_THREADS", "9" * 5000, "warning", "no number of threads", "from 1"),
     ],
 )
 def test_values_that_are_not(name: str, value: str, level: str, words: str, hint: str) -> None:

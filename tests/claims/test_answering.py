@@ -127,7 +127,8 @@ def test_another_exit_code_is_another_end() -> None:
         ((Answer.TRUE, Answer.HARMFUL), Answer.HARMFUL),
         ((Answer.TRUE, Answer.UNSTEADY), Answer.UNSTEADY),
         ((Answer.TRUE, Answer.NO_EFFECT, Answer.HARMLESS), Answer.PARTLY),
-        ((Answer.NO_EFFECT, Answer.NOT_NEEDED), Answer.NO_EFFECT),
+        ((Answer.NO_EFFECT, Answer.NOT_NEEDED), Answer.NOT_SO),
+        ((Answer.NO_EFFECT, Answer.NO_EFFECT), Answer.NO_EFFECT),
         ((Answer.NOT_SO, Answer.NO_EFFECT), Answer.NOT_SO),
         ((Answer.HARMLESS, Answer.HARMLESS), Answer.HARMLESS),
         ((Answer.NOT_RUN, Answer.TRUE), Answer.TRUE),
@@ -137,8 +138,18 @@ def test_another_exit_code_is_another_end() -> None:
 def test_harm_comes_first_and_what_was_not_run_says_nothing(
     answers: tuple[Answer, ...], together: Answer
 ) -> None:
-    trials = [TrialFinding("s", "", None, False, answer, "", None, False, (), ()) for answer in answers]
-    assert answering.combined(trials) is together
+    assert answering.combined([(answer, False) for answer in answers]) is together
+
+
+def test_what_comes_everywhere_and_anyway_is_not_needed() -> None:
+    assert answering.combined([(Answer.NO_EFFECT, True), (Answer.NOT_NEEDED, True)]) is Answer.NOT_NEEDED
+
+
+def test_unsteady_says_what_differs() -> None:
+    asked = claim()
+    with_it = [run(), run(), run(kept=False)]
+    said = wording.of_trial(Answer.UNSTEADY, with_it, thrice(HUNG), asked.trials[0])
+    assert said.endswith("(with it what is told came in 2 of 3 runs)")
 
 
 # ---------------------------------------------------------------- from verdicts

@@ -93,6 +93,25 @@ def test_an_answer_that_changed_since_is_exit_code_1(tmp_path: Path) -> None:
     assert told(tmp_path, engine_that_shows(Outcome.FAILED), against=str(before))[0] is ExitCode.OK
 
 
+def test_nothing_to_compare_with_is_no_answer(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    told(tmp_path, engine_that_shows(Outcome.FAILED), json_file=str(before), names=("group-kill",))
+    code, text = told(tmp_path, engine_that_shows(Outcome.FAILED), against=str(before))
+    assert code is ExitCode.INCONCLUSIVE
+    assert "nothing could be compared" in text
+
+
+def test_too_few_runs_are_told_before_they_run(tmp_path: Path) -> None:
+    def engine(*_: object) -> RunResult:
+        raise KeyboardInterrupt
+
+    err = io.StringIO()
+    options = Options(names=("group-kill",), backends=("gloo",), runs_dir=str(tmp_path), repeat="2")
+    with pytest.raises(KeyboardInterrupt):
+        execute(read(options), engine, io.StringIO(), err)
+    assert "--repeat 2: fewer than 3 runs" in err.getvalue()
+
+
 def test_nothing_that_could_be_run_is_no_answer() -> None:
     rows = (page.Row("a", "nccl", "", (), (), (), Answer.NOT_RUN, "", ()),)
     made = page.Page("2.13.0", "", "", 2, 0.0, "", 3, 7, 1.0, False, "", rows)

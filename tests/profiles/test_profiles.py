@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from chaoskit.cli import main
 from chaoskit.errors import InvalidInput
 from chaoskit.guards import REGISTRY
 from chaoskit.guards.profile import BUILTIN_DIR, builtin_names, load_profile, parse_duration
@@ -214,3 +216,12 @@ def test_variables_of_profiles_are_known() -> None:
     assert lookup("NCCL_WHATEVER").backends == ("nccl",)
     assert lookup("SOMETHING").read_when == "start-up"
     assert lookup("PYTHONFAULTHANDLER").read_when == "start-up"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shown_of_a_guard_is_whole_sentences_without_markup(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profiles", "show", name]) == 0
+    about = [line for line in capsys.readouterr().out.splitlines()[1:] if line.startswith("      ")]
+    assert not [line for line in about if re.search(r"`|\*\w|\w_s\b|:$|\bwhen$", line)]

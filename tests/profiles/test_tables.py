@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaoskit.profiles import process, torch_any, torch_nccl
-from chaoskit.profiles.nccl import nccl_variables
+from chaoskit.profiles.nccl import OF_PLUGINS, nccl_variables
 from chaoskit.profiles.variable import NEWEST, OLDEST
 from chaoskit.profiles.variables import NOBODY_READS, VARIABLES
 
@@ -14,6 +14,7 @@ def test_no_name_is_in_two_tables() -> None:
     names = [v.name for v in (*process.VARIABLES, *torch_any.VARIABLES, *torch_nccl.VARIABLES)]
     assert len(names) == len(set(names)) == len(VARIABLES)
     assert not set(names) & set(nccl_variables())
+    assert not OF_PLUGINS & (set(names) | set(nccl_variables()))
     assert not set(NOBODY_READS) & (set(names) | set(nccl_variables()))
 
 

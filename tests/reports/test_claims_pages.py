@@ -10,8 +10,11 @@ import pytest
 
 from chaoskit.claims.values import Answer
 from chaoskit.errors import InvalidInput
+from chaoskit.model import Status, Verdict
 from chaoskit.reports.claims import markdown, page, terminal
+from chaoskit.reports.claims.progress import ClaimsProgress
 from chaoskit.reports.console import console_for
+from chaoskit.request import ArmId
 
 HOSTILE = "<script>|[x](javascript:1) `@all` \x1b[31m ##[group]\n| new"
 
@@ -84,6 +87,32 @@ def test_only_answers_are_compared() -> None:
     before = read(claim("a"), claim("b"), claim("c"), claim("gone"))
     now = read(claim("a", Answer.NO_EFFECT), claim("b", Answer.UNSTEADY), claim("c"), claim("new"))
     assert [(old.name, new.answer) for old, new in page.changed(before, now)] == [("a", Answer.NO_EFFECT)]
+
+
+def test_how_many_were_compared_is_told() -> None:
+    before, stream = read(claim("a"), claim("b"), torch="2.6.0"), io.StringIO()
+    terminal.print_changes(before, read(claim("a"), claim("new")), console_for(stream))
+    terminal.print_changes(before, read(claim("new")), console_for(stream))
+    text = " ".join(stream.getvalue().split())
+    assert "compared with torch 2.6.0: 1 claim, no answer differs" in text
+    assert "nothing could be compared" in text
+
+
+def test_claims_that_were_not_run_for_one_reason_are_told_together() -> None:
+    stream, says = io.StringIO(), "not run here: no GPU; no NCCL"
+    rows = [claim(name, Answer.NOT_RUN, says=says) for name in ("a", "b", "c")]
+    terminal.print_page(read(*rows), console_for(stream))
+    assert "3 claims not run: a, b, c" in stream.getvalue()
+    assert stream.getvalue().count(says) == 1
+
+
+def test_a_reason_that_skips_all_runs_is_said_once() -> None:
+    stream = io.StringIO()
+    progress = ClaimsProgress(console_for(stream))
+    for arm in ("one", "two"):
+        verdict = Verdict("s", arm, 1, 1, "nccl", arm, Status.SKIPPED, "no GPU")
+        progress.arm_ended(ArmId("s", arm, "nccl", 1, 1), verdict)
+    assert stream.getvalue().count("no GPU") == 1
 
 
 @pytest.mark.parametrize(

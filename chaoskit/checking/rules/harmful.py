@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from chaoskit.checking.case import Case
+from chaoskit.checking.case import Case, Setting
 from chaoskit.checking.family import Rule, said_of
 from chaoskit.checking.finding import Finding, Level
+from chaoskit.profiles.torch_any import DETAIL_ENDS_HEALTHY_DDP_SINCE, DETAIL_SEEN
 from chaoskit.profiles.torch_nccl import ASYNC_ERROR_HANDLING, BLOCKING_WAIT
+from chaoskit.profiles.variable import NEWEST
 from chaoskit.profiles.variables import VARIABLES
 
 _FOLKLORE: Final = {
@@ -51,14 +53,18 @@ class Harmful(Rule):
 
 def _debug_level(case: Case) -> Iterator[Finding]:
     setting = case.setting("TORCH_DISTRIBUTED_DEBUG")
-    if setting is None or setting.value.upper() != "DETAIL" or case.target.torch != (2, 13):
+    torch = case.target.torch
+    if (
+        setting is None
+        or setting.value.upper() != "DETAIL"
+        or torch is None
+        or "gloo" not in case.implementations
+    ):
         return
-    if "gloo" in case.implementations:
-        level = Level.ERROR if case.implementations == ("gloo",) else Level.WARNING
-        message = "on torch 2.13 it ends healthy gloo jobs: signal 11 in the constructor of DDP"
-        yield said_of(
-            setting, level, message, "use INFO, or the guard collective_check", "tried: torch 2.13.0"
-        )
+    if DETAIL_ENDS_HEALTHY_DDP_SINCE <= torch <= NEWEST:
+        message = f"on torch {'.'.join(map(str, torch))} it ends healthy DDP jobs on gloo: signal 11"
+        hint = "use INFO, or the guard collective_check"
+        yield said_of(setting, Level.ERROR, message, hint, f"tried: {DETAIL_SEEN}")
 
 
 def _blocking_wait(case: Case) -> Iterator[Finding]:
@@ -99,10 +105,24 @@ def _swallowed(case: Case) -> Iterator[Finding]:
 
 def _nccl(case: Case) -> Iterator[Finding]:
     timeout = case.setting("NCCL_IB_TIMEOUT")
-    if timeout is not None and re.fullmatch(r"\d{1,9}", timeout.value) and not 1 <= int(timeout.value) <= 31:
-        message = f"{timeout.value} stands for no timeout at all: InfiniBand then waits for ever"
-        yield said_of(timeout, Level.ERROR, message, "from 1 to 31; the default is 20", "NCCL's user guide")
+    if timeout is not None and re.fullmatch(r"[0-9]{1,9}", timeout.value):
+        yield from _ib_timeout(timeout)
     launch = case.setting("CUDA_LAUNCH_BLOCKING")
     if launch is not None and launch.value == "1":
         message = "every kernel is waited for: for debugging only"
         yield said_of(launch, Level.NOTE, message)
+
+
+def _ib_timeout(setting: Setting) -> Iterator[Finding]:
+    """NCCL gives what it reads to a field of 8 bits (ibv_qp_attr.timeout), unchecked."""
+    number, kept = int(setting.value), int(setting.value) & 0xFF
+    if 1 <= number <= 31:
+        return
+    if number == kept:
+        message = f"{number} is outside the timeouts of InfiniBand, 1 to 31 (4.096 µs × 2^N)"
+    else:
+        message = f"{number} is cut to 8 bits, which is {kept}, without a word"
+    if kept == 0:
+        message += "; 0 is no timeout at all: a lost peer is waited for"
+    source = "NCCL, ncclIbRtsQp: qpAttr.timeout, a uint8_t of verbs.h"
+    yield said_of(setting, Level.ERROR, message, "from 1 to 31; the default is 20", source)

@@ -88,7 +88,7 @@ def _of_nccl(setting: Setting, variable: NcclVariable, case: Case) -> Iterator[F
 
 def _of_chooser(setting: Setting, case: Case) -> Iterator[Finding]:
     torch, source = case.target.torch, VARIABLES[_CHOOSER].source
-    if torch is None:
+    if torch is None or setting.to_expand:
         return
     if torch < (2, 14):
         message = f"torch {_text(torch)} does not read it yet; torch 2.14 does"

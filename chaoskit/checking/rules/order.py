@@ -32,13 +32,21 @@ class Order(Rule):
                 f"{'at most' if limit.may_be_equal else 'less than'} "
                 f"{limit.second.name} ({period(limit.second.seconds)}): {limit.why}"
             )
-            yield Finding(
-                limit.level, _subject(limit), message, limit.hint, limit.first.line or limit.second.line
-            )
+            line = limit.first.line or limit.second.line
+            yield Finding(limit.level, _subject(limit), message, limit.hint or _hint(limit), line)
 
 
 def _must(limit: Limit) -> str:
     return "must" if limit.level is Level.ERROR else "should"
+
+
+def _hint(limit: Limit) -> str:
+    """Which of both can be changed is the user's to know; what would be right is said of each."""
+    least, most = ("at least", "at most") if limit.may_be_equal else ("more than", "less than")
+    return (
+        f"give {limit.second.name} {least} {period(limit.first.seconds)}, "
+        f"or {limit.first.name} {most} {period(limit.second.seconds)}"
+    )
 
 
 def _subject(limit: Limit) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from chaoskit.checking.case import Case, Setting
 from chaoskit.checking.family import Rule, said_of
 from chaoskit.checking.finding import Finding, Level
-from chaoskit.profiles.nccl import OF_OTHERS, nccl_variables
+from chaoskit.profiles.nccl import OF_OTHERS, OF_PLUGINS, nccl_variables
 from chaoskit.profiles.variable import NEWEST
 from chaoskit.profiles.variables import NOBODY_READS, VARIABLES
 
@@ -21,6 +21,10 @@ _CLOSE: Final = 0.88
 _VERY_CLOSE: Final = 0.93
 """Outside the prefixes that torch and NCCL use, other programs have names of their own."""
 _SHORTEST: Final = 8
+_SEARCHES_MAX: Final = 300
+"""Each search takes milliseconds; a file may hold thousands of names."""
+_SAME_WORD: Final = 0.6
+"""SOKET and SOCKET are one word, IB and IBEXT, SHM and SHARP are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,31 @@ class UnknownName(Rule):
     name: ClassVar[str] = "unknown-name"
 
     def check(self, case: Case) -> Iterator[Finding]:
-        for setting in case.subject.settings:
-            name = setting.name
-            if name not in VARIABLES and name not in nccl_variables() and not name.startswith(OF_OTHERS):
-                yield from _of(setting, case)
+        unknown = [setting for setting in case.subject.settings if not _is_known(setting.name)]
+        names = dict.fromkeys(setting.name for setting in unknown)
+        # Names of torch and NCCL first: a slip in them is what matters.
+        first = sorted(names, key=lambda name: not name.upper().startswith(_OWNED))[:_SEARCHES_MAX]
+        meant = {name: _meant(name) for name in first}
+        for setting in unknown:
+            yield from _of(setting, case, meant.get(setting.name, ""))
+        if len(names) > len(first):
+            message = (
+                f"{len(names)} names are known neither to torch nor to NCCL: only {len(first)} of them were "
+                "searched for slips"
+            )
+            yield Finding(Level.NOTE, "", message, "check a file that holds the settings of the job alone")
 
 
-def _of(setting: Setting, case: Case) -> Iterator[Finding]:
+def _is_known(name: str) -> bool:
+    return (
+        name in VARIABLES
+        or name in nccl_variables()
+        or name in OF_PLUGINS
+        or name.startswith((*OF_OTHERS, "OFI_NCCL_"))
+    )
+
+
+def _of(setting: Setting, case: Case, meant: str) -> Iterator[Finding]:
     name = setting.name
     if name in NOBODY_READS:
         message = "neither torch nor NCCL reads this name"
@@ -46,8 +68,7 @@ def _of(setting: Setting, case: Case) -> Iterator[Finding]:
         return
     if _is_read_by_installed(name, case):
         return
-    meant = _meant(name)
-    if meant and name.startswith("NCCL_") and _has_a_word_more(name, meant):
+    if meant and name.startswith("NCCL_") and _has_another_word(name, meant):
         message = "NCCL 2.18 to 2.30 does not read this name; a plug-in may"
         yield said_of(setting, Level.NOTE, message, f"is {meant} meant?")
     elif meant:
@@ -74,10 +95,16 @@ def _meant(name: str) -> str:
     return close[0] if close and not _is_numbered(name.upper(), close[0]) else ""
 
 
-def _has_a_word_more(name: str, other: str) -> bool:
-    """``NCCL_IB_EXT_DISABLE`` is a plug-in's name, not a slip for ``NCCL_IB_DISABLE``."""
-    words = iter(name.split("_"))
-    return all(word in words for word in other.split("_")) and name.count("_") > other.count("_")
+def _has_another_word(name: str, other: str) -> bool:
+    """``NCCL_IBEXT_DISABLE`` is a plug-in's name, not a slip for ``NCCL_IB_DISABLE``."""
+    if name.replace("_", "") == other.replace("_", "") or other == f"TORCH_{name}":
+        return False
+    words, others = name.split("_"), other.split("_")
+    if len(words) != len(others):
+        return True
+    return any(
+        difflib.SequenceMatcher(None, *pair).ratio() < _SAME_WORD for pair in zip(words, others, strict=True)
+    )
 
 
 def _is_numbered(name: str, other: str) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from chaoskit.checking.case import Case
 from chaoskit.checking.family import Rule, said_of
-from chaoskit.checking.finding import Finding
+from chaoskit.checking.finding import Finding, Level
 from chaoskit.checking.values import wrong_with
 
 
@@ -20,7 +20,13 @@ class Value(Rule):
     name: ClassVar[str] = "value"
 
     def check(self, case: Case) -> Iterator[Finding]:
+        for setting in case.subject.settings:
+            if "\0" in setting.value:
+                message = "has a NUL in its value, which no process can be given"
+                yield said_of(setting, Level.ERROR, message, "remove it")
         for setting, variable in case.known():
+            if setting.to_expand or "\0" in setting.value:
+                continue
             if (wrong := wrong_with(variable, setting.value)) is not None:
                 yield said_of(
                     setting, wrong.level, wrong.message, wrong.hint, getattr(variable, "source", "")

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 from chaoskit import codec
-from chaoskit.claims.values import Claim, ClaimFinding, ClaimsReport, Run, Setting, TrialFinding
+from chaoskit.claims.answering import combined
+from chaoskit.claims.values import Answer, Claim, ClaimFinding, ClaimsReport, Run, Setting, TrialFinding
 from chaoskit.model import JsonValue
 
 SCHEMA_VERSION = 1
@@ -33,6 +34,20 @@ def render(report: ClaimsReport) -> str:
         "not_run": dict(report.not_run),
     }
     return lines(head, [_claim(finding, report.run_dir) for finding in report.findings])
+
+
+def answered_again(text: str) -> str:
+    """Return a JSON of :func:`render` with the answers of claims as they follow today from those of their
+    trials. Nothing is run, and what was seen stays as it is."""
+    raw = json.loads(text)
+    for claim in raw["claims"]:
+        trials = [(Answer(one["answer"]), _came(one["with"])) for one in claim["trials"]]
+        claim["answer"] = combined(trials).value
+    return lines({key: value for key, value in raw.items() if key != "claims"}, raw["claims"])
+
+
+def _came(runs: list[dict[str, JsonValue]]) -> bool:
+    return bool(runs) and all(run["kept"] for run in runs)
 
 
 def lines(head: dict[str, JsonValue], claims: list[dict[str, JsonValue]]) -> str:

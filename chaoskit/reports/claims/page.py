@@ -117,11 +117,16 @@ def _text(raw: object) -> str:
 _NO_ANSWER = frozenset({Answer.NOT_RUN, Answer.UNCLEAR, Answer.UNSTEADY})
 
 
-def changed(before: Page, now: Page) -> list[tuple[Row, Row]]:
-    """Return the claims that have an answer in both and not the same one."""
+def compared(before: Page, now: Page) -> list[tuple[Row, Row]]:
+    """Return the claims that have an answer in both."""
     known = {(row.name, row.backend): row for row in before.rows}
     pairs = ((known[row.name, row.backend], row) for row in now.rows if (row.name, row.backend) in known)
-    return [(a, b) for a, b in pairs if a.answer is not b.answer and not {a.answer, b.answer} & _NO_ANSWER]
+    return [(a, b) for a, b in pairs if not {a.answer, b.answer} & _NO_ANSWER]
+
+
+def changed(before: Page, now: Page) -> list[tuple[Row, Row]]:
+    """Return the claims that have an answer in both and not the same one."""
+    return [(a, b) for a, b in compared(before, now) if a.answer is not b.answer]
 
 
 def unanswered(page: Page) -> Sequence[Row]:

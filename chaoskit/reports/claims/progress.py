@@ -7,7 +7,7 @@ from typing import Self
 
 from rich.console import Console
 
-from chaoskit.model import ScenarioResult, Verdict
+from chaoskit.model import ScenarioResult, Status, Verdict
 from chaoskit.reports.console import Pen
 from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
 from chaoskit.reports.progress_lines import arm_name
@@ -25,6 +25,7 @@ class ClaimsProgress:
         self._done = 0
         self._running: dict[ArmId, float] = {}
         self._gone = False
+        self._skipped: set[str] = set()  # reasons that were told: one reason often skips all arms
         self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
@@ -44,9 +45,17 @@ class ClaimsProgress:
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
         self._done += 1
         began = self._running.pop(arm, None)
+        if verdict.status is Status.SKIPPED:
+            self._skip(verdict.reason)
+            return
         took = "" if began is None else f" ({seconds(time.monotonic() - began)})"
         name = arm_name(arm, self._pen)
         self._say(f"[{self._done}/{max(self._total, self._done)}] {name}: {outcome_of(verdict)}{took}")
+
+    def _skip(self, reason: str) -> None:
+        if reason not in self._skipped:
+            self._skipped.add(reason)
+            self._say(f"skipped (said once for all runs): {self._pen.text(reason)}")
 
     def scenario_ended(self, result: ScenarioResult) -> None:
         """Nobody asks whether it is held."""
