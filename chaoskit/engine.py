@@ -119,7 +119,11 @@ class _Run:
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         )
         rundir.write_record(run_dir, record, self.redactor)
-        self._run_all(run_dir)
+        try:
+            self._run_all(run_dir)
+        except LaunchFailed:
+            if not self.interrupted:  # else a server was ended while it was loading: that is the interruption
+                raise
         wall = time.monotonic() - started
         last = dataclasses.replace(record, interrupted=self.interrupted, wall_s=round(wall, 3))
         with contextlib.suppress(OSError):  # a full disk, a removed folder: the verdicts are worth more

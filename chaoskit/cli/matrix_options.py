@@ -113,9 +113,7 @@ def _with_remembered(options: MatrixOptions, folder: Path) -> MatrixOptions:
     changes: dict[str, str | tuple[str, ...]] = {}
     for name in _REMEMBERED:
         if getattr(options, name) == getattr(plain, name) and name in known:
-            value = known[name]
-            listed = isinstance(getattr(plain, name), tuple)
-            changes[name] = (value,) if listed and isinstance(value, str) else value
+            changes[name] = known[name]
     return dataclasses.replace(options, **changes)  # type: ignore[arg-type]  # asking.read knows the kinds
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaoskit import private
 from chaoskit.errors import ChaoskitError, InvalidInput, usage
+from chaoskit.matrix import files
 from chaoskit.matrix.request import MatrixRequest
 
 FILE = "asked.json"
 SCHEMA_VERSION = 1
 Options = dict[str, str | tuple[str, ...]]
+LISTED = frozenset({"selectors", "columns", "require"})
+"""The options that may be given several times; all others are single."""
 
 
 def write(folder: Path, request: MatrixRequest, conditions: Mapping[str, str]) -> None:
@@ -26,7 +29,8 @@ def write(folder: Path, request: MatrixRequest, conditions: Mapping[str, str]) -
     }
     temporary = folder / f"{FILE}.tmp"
     try:
-        private.write(temporary, json.dumps(body, indent=1) + "\n")
+        with open(temporary, "w", encoding="utf-8", opener=files.opener) as file:
+            file.write(json.dumps(body, indent=1) + "\n")
         temporary.replace(folder / FILE)
     except OSError as error:
         raise ChaoskitError(f"{folder / FILE} cannot be written: {error.strerror}") from None
@@ -35,7 +39,7 @@ def write(folder: Path, request: MatrixRequest, conditions: Mapping[str, str]) -
 def changed(folder: Path, conditions: Mapping[str, str]) -> tuple[str, ...]:
     """Return which conditions are others than when the matrix was last run: its cells are then run again."""
     try:
-        before = json.loads((folder / FILE).read_text(encoding="utf-8"))["conditions"]
+        before = json.loads(files.read(folder / FILE))["conditions"]
         return tuple(name for name, value in conditions.items() if before.get(name) != value)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
@@ -45,7 +49,7 @@ def read(folder: Path) -> Options:
     """Return the options of the matrix in ``folder``. Raises InvalidInput where that is none."""
     path = folder / FILE
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(files.read(path))
     except FileNotFoundError:
         raise usage(f"{folder} is no folder of a matrix: it has no {FILE}", _hint(folder)) from None
     except (OSError, ValueError, RecursionError) as error:
@@ -57,11 +61,19 @@ def read(folder: Path) -> Options:
 
 
 def _value(path: Path, name: str, value: object) -> str | tuple[str, ...]:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if name in LISTED and isinstance(value, list) and all(map(_is_typed, value)):
         return tuple(value)
-    raise _unreadable(path, f"{str(name)[:40]!r} has a value of a kind that it cannot have")
+    if name not in LISTED and isinstance(value, str) and _is_typed(value):
+        return value
+    wanted = "a list of texts" if name in LISTED else "one text"
+    raise _unreadable(
+        path, f"{str(name)[:40]!r} has a value of a kind that it cannot have: {wanted} is expected"
+    )
+
+
+def _is_typed(value: object) -> bool:
+    """Return whether it is a text that can be typed: no NUL, nothing that has no UTF-8."""
+    return isinstance(value, str) and "\0" not in value and not re.search("[\ud800-\udfff]", value)
 
 
 def _unreadable(path: Path, why: str) -> InvalidInput:

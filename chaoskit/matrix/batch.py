@@ -17,6 +17,7 @@ from chaoskit.matrix import naming
 from chaoskit.matrix.columns import BARE
 from chaoskit.matrix.keeping import Kept, Record
 from chaoskit.matrix.keys import UNKNOWABLE, key
+from chaoskit.matrix.program import Programs
 from chaoskit.matrix.request import MatrixObserver, MatrixRequest
 from chaoskit.matrix.values import NONE, Column
 from chaoskit.model import Arm, Backend, Culprit, Profile, Scenario, ScenarioResult, Status, Verdict
@@ -63,6 +64,7 @@ class Bench:
     records: dict[Place, tuple[Record, ...]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     interrupted: bool = False
+    not_kept: dict[str, str] = field(default_factory=dict)
 
     def run(self, what: str, wanted: Sequence[Wanted]) -> None:
         """Run ``wanted`` and put what came of them into ``records``. Ends early where interrupted.
@@ -90,6 +92,9 @@ class Bench:
             self.observer.batch_ended(wall_s)
         for one in missing:
             found = collecting.ended.get(one.place, {})
+            # A cell that was cut off by the interruption was not run.
+            whole = [r for r in found.values() if not (self.interrupted and _undecided([r]))]
+            self.tally.run += sum(r.verdict.status is not Status.SKIPPED for r in whole)
             cut = self.interrupted and (_undecided(found.values()) or collecting.unsure_of(one.place))
             if len(found) == self.request.repeat and not cut:
                 self.records[one.place] = tuple(found[n] for n in sorted(found))
@@ -108,11 +113,13 @@ class Bench:
     def _keys(self, wanted: Sequence[Wanted]) -> dict[tuple[Place, int], str]:
         """The key of each repeat of each cell, from the very plans that the engine will make."""
         columns = {one.column.name: one.column for one in wanted}
-        found = {}
+        found, programs = {}, Programs()
         for item in Agenda(self._asked(wanted), self.seed, isolated=True).items():
             for arm, plan in item.plans.items():
                 column = columns.get(arm.arm, NONE)
-                found[(item.scenario.name, column), arm.repeat] = key(plan, self.torch)
+                found[(item.scenario.name, column), arm.repeat] = key(plan, self.torch, programs)
+                if why := programs.of(plan.workload).why_not:
+                    self.not_kept[item.scenario.name] = why
         return found
 
     def _asked(self, wanted: Sequence[Wanted]) -> RunRequest:
@@ -227,7 +234,6 @@ class _Collecting:
             record = dataclasses.replace(record, seconds=record.seconds + before[arm.repeat].seconds)
         before[arm.repeat] = record
         self._bench.tally.sum_s += took_s
-        self._bench.tally.run += arm.attempt == 1 and verdict.status is not Status.SKIPPED
         if arm.attempt == 1 and _may_be_tried_again(verdict):
             self._unsure[place, arm.repeat] = record
         else:

@@ -241,7 +241,8 @@ class Findings:
             or ("" if self._confirmed else "no set that was run holds all that the profile holds"),
         )
         gaps = tuple(self._gap(row, rows) for row in self._gap_rows(rows))
-        return Found(tuple(worth(p, rows) for p in self.table.parts()), smallest, gaps, self._notes(rows))
+        worths = tuple(worth(p, rows, self._tried) for p in self.table.parts())
+        return Found(worths, smallest, gaps, self._notes(rows))
 
     def _notes(self, rows: Sequence[Row]) -> tuple[str, ...]:
         notes = []

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from chaoskit import codec, private
+from chaoskit import codec
 from chaoskit.errors import ChaoskitError, usage
+from chaoskit.matrix import files
 from chaoskit.model import Status, Verdict
 
 FILE = "cells.jsonl"
@@ -52,9 +53,10 @@ class Kept:
             good, records, damaged = _read(path)
             if damaged:  # told once, and what was cut off must not spoil the next line
                 _rewrite(path, good)
-            file = open(path, "ab", buffering=0, opener=private.opener)  # noqa: SIM115  # kept open
+            file = open(path, "ab", buffering=0, opener=files.opener)  # noqa: SIM115  # kept open
         except OSError as error:
-            raise usage(f"{path} cannot be had: {error.strerror}", "is it yours?") from None
+            what = Path(error.filename) if error.filename else path
+            raise usage(f"{what} cannot be had: {error.strerror}", "is it yours?") from None
         return cls(file, lock, records, damaged)
 
     def __enter__(self) -> Self:
@@ -95,7 +97,7 @@ def _sum(body: bytes) -> bytes:
 
 def _locked(folder: Path) -> IO[bytes]:
     """Raises OSError where there is no such folder, InvalidInput where another process has the lock."""
-    lock = open(folder / LOCK, "ab", opener=private.opener)  # noqa: SIM115  # kept open
+    lock = open(folder / LOCK, "ab", opener=files.opener)  # noqa: SIM115  # kept open
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -106,14 +108,14 @@ def _locked(folder: Path) -> IO[bytes]:
 
 def _rewrite(path: Path, lines: list[bytes]) -> None:
     temporary = path.with_suffix(".tmp")
-    with open(temporary, "wb", opener=private.opener) as file:
+    with open(temporary, "wb", opener=files.opener) as file:
         file.writelines(line + b"\n" for line in lines)
     temporary.replace(path)
 
 
 def _read(path: Path) -> tuple[list[bytes], dict[str, Record], int]:
     """Return the good lines, their records, and how many lines are damaged. Raises OSError."""
-    raw = path.read_bytes() if path.exists() else b""
+    raw = files.read(path) if path.exists() else b""
     good: list[bytes] = []
     records: dict[str, Record] = {}
     damaged = int(bool(raw) and not raw.endswith(b"\n"))

@@ -1,8 +1,8 @@
 """The key of a cell: a digest of all that can change what comes of it.
 
-That is its plan (scenario, profile, durations, bounds, seed, ranks), chaoskit's own code, torch, Python, the
-machine's kernel and, of a user's script, the script. Not: what it is called in reports, how it is run again,
-which port was free.
+That is its plan (scenario, profile, durations, bounds, seed, ranks), chaoskit's own code and plug-ins, torch,
+Python, the machine's kernel, the variables that ranks inherit and a user's program (``program``). Not: what
+it is called in reports, how it is run again, which port was free.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from pathlib import Path
 
 import chaoskit
 from chaoskit import codec
-from chaoskit.model import Plan, Workload
+from chaoskit.matrix import surroundings
+from chaoskit.matrix.program import Programs
+from chaoskit.model import Plan
 
 UNKNOWABLE = ""
 """The key of what is never kept: it runs what cannot be digested."""
 
 
-def key(plan: Plan, torch: str) -> str:
+def key(plan: Plan, torch: str, programs: Programs | None = None) -> str:
     """Return the key of one repeat of a cell; UNKNOWABLE where it must not be kept."""
-    program = _program(plan.workload)
-    if program is None:
+    program = (programs or Programs()).of(plan.workload)
+    if program.why_not:
         return UNKNOWABLE
     profile = dataclasses.replace(plan.profile, name="", summary="", file="")
     same = dataclasses.replace(plan, profile=profile, rerun="", notes=())
-    body = [codec.encode(same), conditions(torch), program]
+    body = [codec.encode(same), conditions(torch), program.digest]
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -41,19 +43,8 @@ def conditions(torch: str) -> dict[str, str]:
         "torch": torch,
         "Python": platform.python_version(),
         "the kernel": platform.release(),
+        **surroundings.conditions(),
     }
-
-
-def _program(workload: Workload) -> str | None:
-    """The digest of a user's script; '' for a built-in workload, which is part of the code."""
-    if workload.is_built_in:
-        return ""
-    if workload.kind != "script":
-        return None
-    try:
-        return hashlib.sha256(Path(workload.target).read_bytes()).hexdigest()
-    except OSError:
-        return None
 
 
 @functools.cache

@@ -7,11 +7,14 @@ what the profile lacks), which is said only once it was run.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
 import random
 import shlex
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from chaoskit import admission, private, rundir
@@ -39,21 +42,32 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
     _refuse_pointless(request)
     seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
     folder = _folder(request, seed)
-    with Kept.open(folder) as kept:
+    with _sigterm_as_interrupt(), Kept.open(folder) as kept:
         conditions = keys.conditions(torch)
         told = observer or Silent()
-        told.opened(folder, seed, kept.damaged, asking.changed(folder, conditions))
+        changed = asking.changed(folder, conditions)
         asking.write(folder, dataclasses.replace(request, seed=seed), conditions)
         bench = Bench(request, seed, torch, folder, kept, told)
         table = Table(bench)
         findings = Findings(table)
         try:
+            told.opened(folder, seed, kept.damaged, changed)
             table.survey()
             table.fill()
             findings.look()
         except KeyboardInterrupt:
             bench.interrupted = True
         return _matrix(request, bench, table, findings)
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends a matrix as Ctrl-C does, between two runs of the engine too: the reports are written."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _refuse_pointless(request: MatrixRequest) -> None:
@@ -103,5 +117,5 @@ def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findin
     )
     return Matrix(
         origin, table.parts(), rows, found.worth, found.smallest, found.gaps, effort, found.notes,
-        bench.interrupted,
+        bench.interrupted, tuple(f"{name}: not kept: {why}" for name, why in sorted(bench.not_kept.items())),
     )  # fmt: skip

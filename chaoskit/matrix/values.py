@@ -142,14 +142,24 @@ class Worth:
     alarms: tuple[str, ...] = ()  # healthy twins that do not complete under it alone
     unclear: tuple[str, ...] = ()  # scenarios of which its cells say nothing
     not_applicable: bool = False  # nowhere here
+    together: tuple[str, ...] = ()  # scenarios that no cell explains without it: it may hold them with others
+    in_set: bool = False  # of a set that was run and holds something
     told_by: int = 0  # faults that bite, in which it has an effect: without any nothing is known of it
 
     @property
     def matters(self) -> bool | None:
-        """False only where every cell was run and none differs with it; None: not known."""
-        if self.alone or self.needed or self.hinders:
+        """False only where every cell was run, none differs with it, and it takes no other's place; None: not
+        known."""
+        if self.alone or self.needed or self.hinders or self.in_set:
             return True
-        return None if self.unclear or not self.told_by else False
+        return None if self.unclear or self.together or not self.told_by else False
+
+    @property
+    def replaceable(self) -> bool:
+        """True where the profile holds all without it, though it does, or may do, something with others."""
+        return not (self.alone or self.needed or self.hinders or self.unclear) and bool(
+            self.in_set or self.together
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +221,7 @@ class Matrix:
     effort: Effort = field(default_factory=Effort)
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    not_kept: tuple[str, ...] = ()  # scenarios whose cells --resume runs again, and why
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -16,8 +16,11 @@ _SEARCHED_MAX = 200_000
 """Sets that are looked at, at most: about a second."""
 
 
-def worth(part: str, rows: Sequence[Row]) -> Worth:
-    """Return what ``part`` is worth over ``rows``. Rows in which nothing can be earned say nothing of it."""
+def worth(part: str, rows: Sequence[Row], tried: Sequence[Tried] = ()) -> Worth:
+    """Return what ``part`` is worth over ``rows``. Rows in which nothing can be earned say nothing of it.
+
+    ``tried``: the sets that were run.
+    """
     alone, without = Column("alone", part), Column("without", part)
     clear = [row for row in rows if row.mark(NONE) in (Mark.BITES, Mark.QUIET)]
     faults = [row for row in clear if not row.healthy]
@@ -36,8 +39,35 @@ def worth(part: str, rows: Sequence[Row]) -> Worth:
         alarms=names([row for row in clear if row.healthy], alone, Mark.FALSE_ALARM),
         unclear=tuple(dict.fromkeys(unclear)),
         not_applicable=bool(marks) and all(mark is Mark.NOT_APPLICABLE for mark in marks),
+        together=tuple(
+            row.scenario
+            for row in faults
+            if row.kept and row.mark(without) is Mark.HELD and not _explained(part, row, tried)
+        ),
+        in_set=any(part in t.parts and _holds_a_fault(t, faults) for t in tried),
         told_by=len([r for r in faults if r.mark(alone) not in (None, Mark.NOT_APPLICABLE)]),
     )
+
+
+def _explained(part: str, row: Row, tried: Sequence[Tried]) -> bool:
+    """Return whether the cells say what holds a row, without ``part``: two parts that do so alone, one that
+    does and that the profile needs, or those that it needs, in a set that was run."""
+    if row.mark(Column("alone", part)) in (Mark.HELD, Mark.NOT_APPLICABLE):
+        return True
+    alone = {c.column.part for c in row.cells if c.column.form == "alone" and c.mark is Mark.HELD}
+    needed = {c.column.part for c in row.cells if c.column.form == "without" and c.mark is Mark.NOT_HELD}
+    idle = {c.column.part for c in row.cells if c.mark is Mark.NOT_APPLICABLE}
+    if len(alone) > 1 or alone & needed:
+        return True
+    return any(needed and set(t.parts) - idle <= needed and _holds(t, row) for t in tried)
+
+
+def _holds(tried: Tried, row: Row) -> bool:
+    return row.kept and tried.scenarios > 0 and row.scenario not in (*tried.broken, *tried.unclear)
+
+
+def _holds_a_fault(tried: Tried, faults: Sequence[Row]) -> bool:
+    return any(_holds(tried, row) for row in faults)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from chaoskit.guards.context import number, say
 from chaoskit.guards.program import is_done
 from chaoskit.history import Clock, GuardArmed, GuardFired, GuardNoticed, Identity, Malfunction
 from chaoskit.model import Plan
-from chaoskit.rank import answering, devices, failing, gate, ordering, outside, program
+from chaoskit.rank import answering, computing, devices, failing, gate, ordering, outside, program
 from chaoskit.rank.holder import Peers
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import Channels, Word
@@ -118,6 +118,7 @@ def _set_environment(plan: Plan, slot: int) -> None:
     os.environ.update(rank.env)
     for name in rank.unset:
         os.environ.pop(name, None)
+    computing.use_threads()
     if plan.workload.is_built_in:
         sys.argv = [plan.workload.name]
         random.seed(plan.seed)

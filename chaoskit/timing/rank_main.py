@@ -10,11 +10,10 @@ import os
 import sys
 from typing import NoReturn
 
-import torch
-
 from chaoskit.guards.arming import arm
 from chaoskit.guards.context import StandaloneContext
 from chaoskit.model import Plan
+from chaoskit.rank import computing
 from chaoskit.rank.region import Channels
 from chaoskit.timing import messages, proofs
 from chaoskit.timing.bench import Bench
@@ -59,9 +58,7 @@ def _run(plan: Plan, slot: int) -> int:
     rank = next(r for r in plan.ranks if r.slot == slot)
     os.environ.update(plan.profile.env)
     os.environ.update(rank.env)
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    if threads.isascii() and threads.isdecimal() and int(threads[:9]) > 0:
-        torch.set_num_threads(int(threads[:9]))  # the fork server computes with one alone
+    computing.use_threads()
     wire = messages.connect(os.environ[messages.SOCKET_VARIABLE])
     wire.send(Hello(slot))
     asked = wire.receive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,29 @@ def test_a_damaged_file_of_what_was_asked(tmp_path: Path, text: str) -> None:
     (tmp_path / asking.FILE).write_text(text)
     with pytest.raises(InvalidInput, match="cannot be read"):
         asked(resume=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["selectors", "columns", "profile", "seed", "gpu_sharing"])
+@pytest.mark.parametrize("value", [7, None, {}, ["a", 1], ["a"], "a", "a\0", "\ud800"])
+def test_an_option_of_the_wrong_kind_is_refused_with_words(
+    tmp_path: Path, capsys: Printed, name: str, value: object
+) -> None:
+    """Whatever it is: words and 64, or what can be typed as well."""
+    options = {"selectors": ["rank-stopped"], "seed": "5", "ranks": "x", name: value}
+    (tmp_path / asking.FILE).write_text(json.dumps({"schema_version": 1, "options": options}))
+    code = main(["matrix", "--resume", str(tmp_path), "--format", "nothing"])
+    assert code == ExitCode.USAGE
+    said = capsys.readouterr().err
+    listed = name in asking.LISTED
+    typed = isinstance(value, str) and value == "a" if not listed else value == ["a"]
+    assert ("of a kind that it cannot have" in said) == (not typed)
+
+
+def test_a_pipe_for_what_was_asked_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / asking.FILE)
+    with pytest.raises(InvalidInput, match="not a regular file"):
+        asked(resume=str(tmp_path))
+    assert asking.changed(tmp_path, {"torch": "2"}) == ()
 
 
 def test_changed_conditions_are_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.errors import InvalidInput
-from chaoskit.matrix.keeping import FILE, Kept, Record
+from chaoskit.matrix.keeping import FILE, LOCK, Kept, Record
 from chaoskit.model import Culprit, Status, Verdict
 
 Make = Callable[..., Verdict]
@@ -91,6 +91,13 @@ def test_another_process_at_the_same_matrix_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be had"):
         Kept.open(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("name", [FILE, LOCK])
+def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InvalidInput, match=f"{name} cannot be had: not a regular file"):
+        Kept.open(tmp_path)
 
 
 def test_a_record_has_nothing_that_cannot_be_kept() -> None:

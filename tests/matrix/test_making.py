@@ -64,6 +64,22 @@ def making(shared_servers: None, tmp_path: Path, profile: Path) -> Making:
     return run
 
 
+def test_a_matrix_confirms_a_set_and_runs_nothing_again(making: Making, profile: Path) -> None:
+    """The main path, as small as it can be: a contradiction of two takes a third rank."""
+    profile.write_text("name: one\nguards:\n  collective_check: {hold: 20s, settle: 5s, exit_wait: 30s}\n")
+    found = making(Heard(), profile=load_profile(str(profile)), ranks=3)
+    marks = {cell.column.name: cell.mark for cell in found.rows[0].cells}
+    assert marks["none"] is Mark.BITES and marks["without-collective_check"] is Mark.NOT_HELD
+    assert marks["profile"] is marks["alone-collective_check"] is marks["set-1"] is Mark.HELD
+    assert found.smallest.confirmed == ("collective_check",) and not found.interrupted
+
+    again = Heard()
+    same = making(again, profile=load_profile(str(profile)), ranks=3, folder=Path(found.origin.folder))
+    assert {to_run for _, to_run, _ in again.batches} == {0} and not again.changed
+    assert (same.rows, same.smallest, same.worth) == (found.rows, found.smallest, found.worth)
+
+
+@pytest.mark.nightly
 def test_a_matrix_and_its_going_on(making: Making) -> None:
     heard = Heard()
     found = making(heard)

@@ -31,9 +31,10 @@ from chaoskit.reports.matrix import json_output, markdown, page
 from chaoskit.reports.matrix.exit_code import exit_code
 from chaoskit.reports.matrix.progress import MatrixProgress
 from chaoskit.reports.matrix.text import LINES_MAX, print_matrix
-from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, sign
+from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, fitted, sign
 
 MakeRow, MakeMatrix = Callable[..., Row], Callable[..., Matrix]
+PARTS = ("timeouts", "fail_fast", "group_kill")
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e|`@team\n::error::x"
 
 
@@ -190,6 +191,83 @@ def test_progress_survives_a_reader_that_goes_away() -> None:
         shown.batch_started("no guard", 4, 2)
         stream.close()
         shown.batch_ended(1.0)
+
+
+def test_of_what_was_not_run_nothing_is_counted(row: MakeRow, matrix: MakeMatrix) -> None:
+    unrun = row("late", base=Mark.BITES, profile=Mark.NOT_RUN)
+    found = matrix(unrun, interrupted=True)
+    for said in ("\n".join(text_of(found)), markdown.render(found), page.render(found)):
+        assert "not known yet" in said and "0 of" not in said
+    both = matrix(unrun, row("a"), interrupted=True)
+    said = text_of(both)
+    assert said[1] == "profile: holds 1 of 1 fault that bites, 1 scenario not known yet"
+    assert "  not run yet: 1: late" in said
+
+
+def test_counts_are_of_what_there_is(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = matrix(row("a"), row("b", base=Mark.NOT_NEEDED, profile=Mark.NOT_NEEDED))
+    for said in ("\n".join(text_of(found)), markdown.render(found), page.render(found)):
+        assert "twin" not in said.split("Heat map")[0]
+        assert "1 faults" not in said
+
+
+def test_the_legend_has_the_marks_that_occur(row: MakeRow, matrix: MakeMatrix) -> None:
+    held = dict.fromkeys(PARTS, Mark.HELD)
+    good = markdown.render(matrix(row("a", held)))
+    assert LATE_SIGN not in good and "not run" not in good and "not held" not in good.split("##")[-2]
+    keys = re.findall(r'<li><i class="sq ([a-z-]+)', page.render(matrix(row("a", held))))
+    assert keys == ["bites", "held", "who-yes", "who-verdict", "who-no"]
+    keys = re.findall(
+        r'<li><i class="sq ([a-z-]+)', page.render(matrix(row("a", {"timeouts": Mark.NOT_RUN})))
+    )
+    assert keys[:4] == ["bites", "held", "not-held", "not-run"]
+
+
+def test_names_are_whole_and_as_many_as_fit() -> None:
+    names = [f"TORCH_NCCL_VARIABLE_{n}" for n in range(9)]
+    line = fitted("never matter: ", names, 80)
+    assert line == f"never matter: {names[0]}, {names[1]} and 7 more"
+    assert fitted("x: ", names, 1000).endswith("_8")
+    assert fitted("x: ", names, 5) == f"x: {names[0]} and 8 more"
+
+
+def test_what_replaces_each_other_is_no_never(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = matrix(row("a", without={"group_kill": Mark.NOT_HELD}))
+    for said in ("\n".join(text_of(found)), markdown.render(found), page.render(found)):
+        assert "ever matter" not in said
+        assert re.search(r"[Ee]ach can be replaced by another.*: timeouts, fail", said)
+    assert json.loads(json_output.render(found))["replaceable"] == ["timeouts", "fail_fast"]
+
+
+def test_what_is_not_kept_is_said(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = matrix(row("a"), not_kept=("a: not kept: it is too large",))
+    for said in ("\n".join(text_of(found)), markdown.render(found), page.render(found)):
+        assert "too large" in said
+
+
+def test_a_long_batch_is_never_silent_for_much_longer_than_it_may_be() -> None:
+    """After its first line by nearly that time again at most: the clock stands, and the thread is ours."""
+    stream, now = io.StringIO(), [0.0]
+    shown = MatrixProgress(Console(file=stream, width=100), every_s=5.0, clock=lambda: now[0])
+
+    class Over:
+        def wait(self, timeout_s: float) -> bool:
+            now[0] += timeout_s
+            return now[0] > 12.0
+
+    shown.batch_started("no guard", 4, 2)
+    now[0] = 0.9  # out of step with the line
+    shown._over = Over()  # type: ignore[assignment]
+    shown._beat()
+    assert [line for line in stream.getvalue().splitlines() if " of 4 after" in line] == [
+        "  0 of 4 after 5.9 s",
+        "  0 of 4 after 10.9 s",
+    ]
+
+
+def test_nothing_in_the_head_of_the_heat_map_is_cut(row: MakeRow, matrix: MakeMatrix) -> None:
+    (groups,) = re.findall(r"#map \.groups > \* \{(.*?)\}", page.render(matrix(row("a"))))
+    assert "hidden" not in groups and "max-width" not in groups
 
 
 def test_columns_have_names_to_type() -> None:

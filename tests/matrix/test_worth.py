@@ -65,7 +65,36 @@ def test_what_a_part_is_worth(row: MakeRow) -> None:
     found = worth("timeouts", rows)
     assert (found.alone, found.needed, found.hinders, found.alarms) == (("a",), ("b",), ("c",), ("twin",))
     assert found.matters is True
-    assert worth("fail_fast", rows[:2]).matters is False
+    sure = [row("a", {"timeouts": HELD}, {"timeouts": NOT_HELD})]
+    assert worth("fail_fast", sure).matters is False
+
+
+def test_parts_that_replace_each_other_are_never_said_not_to_matter(row: MakeRow) -> None:
+    """Nothing holds it alone, and of two parts the profile does without either: which, is not known."""
+    rows = [row("a", without={"group_kill": NOT_HELD})]
+    for part in ("timeouts", "fail_fast"):
+        found = worth(part, rows)
+        assert found.matters is None and found.replaceable and found.together == ("a",)
+    assert not worth("group_kill", rows).replaceable
+
+
+def test_a_member_of_a_set_that_holds_something_is_never_said_not_to_matter(row: MakeRow) -> None:
+    rows = [row("a", {"group_kill": HELD}, {"group_kill": NOT_HELD}), row("b")]
+    tried = [Tried(("timeouts", "group_kill"), broken=("b",), scenarios=2)]
+    found = worth("timeouts", rows[:1], tried)
+    assert found.matters is True and found.replaceable
+    assert worth("timeouts", rows[:1], [Tried(("timeouts",), broken=("a",), scenarios=1)]).matters is False
+
+
+def test_what_the_needed_parts_hold_by_themselves_needs_no_other(row: MakeRow) -> None:
+    rows = [row("a", without={"timeouts": NOT_HELD, "group_kill": NOT_HELD})]
+    assert worth("fail_fast", rows).matters is None
+    assert worth("fail_fast", rows, [Tried(("timeouts", "group_kill"), scenarios=1)]).matters is False
+
+
+def test_one_holder_alone_that_the_profile_does_without_has_a_substitute_somewhere(row: MakeRow) -> None:
+    assert worth("fail_fast", [row("a", {"timeouts": HELD})]).matters is None
+    assert worth("fail_fast", [row("a", {"timeouts": HELD, "group_kill": HELD})]).matters is False
 
 
 def test_a_part_with_an_unclear_cell_is_never_said_not_to_matter(row: MakeRow) -> None:
@@ -89,7 +118,8 @@ def test_where_nothing_bites_nothing_is_known_of_a_part(row: MakeRow) -> None:
 
 
 def test_a_row_in_which_nothing_can_be_earned_says_nothing_of_a_part(row: MakeRow) -> None:
-    found = worth("timeouts", [row("a"), row("b", {"timeouts": Mark.NOT_RUN}, base=Mark.UNSTEADY)])
+    clear = row("a", {"group_kill": HELD}, {"group_kill": NOT_HELD})
+    found = worth("timeouts", [clear, row("b", {"timeouts": Mark.NOT_RUN}, base=Mark.UNSTEADY)])
     assert found.matters is False
 
 

@@ -7,7 +7,7 @@ import json
 from chaoskit import codec
 from chaoskit.matrix.values import Matrix
 from chaoskit.reports.matrix.exit_code import exit_code
-from chaoskit.reports.matrix.words import counts, never
+from chaoskit.reports.matrix.words import counts, never, replaceable
 
 SCHEMA_VERSION = 1
 
@@ -21,6 +21,7 @@ def render(matrix: Matrix) -> str:
         "counts": codec.encode(counts(matrix)),
         "columns": [column.name for column in matrix.columns],
         "never_matter": list(never(matrix)),
+        "replaceable": list(replaceable(matrix)),
         "faster_than_in_a_row": round(effort.sum_s / effort.wall_s, 2) if effort.wall_s else None,
         **codec.encode(matrix),
     }

@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Matrix, Row
 from chaoskit.reports.matrix.words import (
+    ENDED,
     LATE_SIGN,
     MEANING,
     SIGNS,
     counts,
     effort_line,
     gap_lines,
+    held_lines,
     never,
     open_parts,
+    replaceable,
     sign,
     smallest_lines,
     worth_line,
@@ -42,8 +45,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield "**Interrupted**: cells that are empty were not run."
         yield ""
     yield (
-        f"The profile holds {found.held} of {found.bite} faults that bite, and is quiet about "
-        f"{found.quiet} of {found.twins} healthy twins. {plural(found.not_needed, 'fault')} not needed. "
+        f"Profile: {', '.join(held_lines(found))}. {plural(found.not_needed, 'fault')} not needed. "
         f"Backend {_t(origin.backend)}, torch {_t(origin.torch)}, seed {origin.seed}, each cell run "
         f"{'once' if origin.repeat == 1 else f'{origin.repeat} times'}. {_t(effort_line(matrix))}."
     )
@@ -52,6 +54,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         ("False alarm", found.alarms),
         ("Unclear", found.unclear),
         ("Skipped", found.skipped),
+        ("Not known yet", found.unknown),
     ):
         if names:
             yield f"\n**{label}**: {', '.join(map(_t, names))}"
@@ -66,6 +69,9 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     if matrix.notes:
         yield ""
         yield from (f"- {_t(note)}" for note in matrix.notes)
+    if matrix.not_kept:
+        yield "\nThese cells are run again whenever the matrix is gone on with:\n"
+        yield from (f"- {_t(line)}" for line in matrix.not_kept)
 
 
 def _parts(matrix: Matrix) -> Iterator[str]:
@@ -73,6 +79,9 @@ def _parts(matrix: Matrix) -> Iterator[str]:
     yield from _table(("guard", "worth"), [(_t(w.part), _t(worth_line(w))) for w in matrix.worth])
     if parts := never(matrix):
         yield f"\nNever matter here: {', '.join(map(_t, parts))}."
+    if parts := replaceable(matrix):
+        said = "Each can be replaced by another of the profile, which says nothing of several"
+        yield f"\n{said}: {', '.join(map(_t, parts))}."
     if parts := open_parts(matrix):
         yield f"\nNot known whether they matter: {', '.join(map(_t, parts))}."
 
@@ -101,9 +110,12 @@ def _cells(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
 def _legend(matrix: Matrix) -> str:
     used = dict.fromkeys(cell.mark for row in matrix.rows for cell in row.cells)
     known = [f"{SIGNS[mark]} {MEANING[mark]}" for mark in used if mark is not Mark.NOT_RUN]
-    return "; ".join(
-        [*known, f"{LATE_SIGN} not held, though the job ended nonzero in time", "empty: not run"]
-    )
+    cells = [cell for row in matrix.rows for cell in row.cells]
+    if any(sign(cell) == LATE_SIGN for cell in cells):
+        known.append(f"{LATE_SIGN} {ENDED}")
+    if any(cell.mark is Mark.NOT_RUN for cell in cells):
+        known.append("empty: not run")
+    return "; ".join(known)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

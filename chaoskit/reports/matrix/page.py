@@ -27,8 +27,10 @@ from chaoskit.reports.matrix.words import (
     effort_line,
     gap_lines,
     heading,
+    held_lines,
     never,
     open_parts,
+    replaceable,
     said,
     sign,
     smallest_lines,
@@ -89,12 +91,15 @@ class View:
     title: str
     origin: tuple[str, ...]
     counts: Counts
+    held: tuple[str, ...]
+    not_needed: str
     heads: tuple[Head, ...]
     groups: tuple[tuple[str, int], ...]
     families: tuple[Family, ...]
     keys: tuple[Key, ...]
     worth: tuple[tuple[str, str, str], ...]
     never: tuple[str, ...]
+    replaceable: tuple[str, ...]
     open_parts: tuple[str, ...]
     smallest: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -162,16 +167,19 @@ def _view(matrix: Matrix) -> View:
         title=f"Guards × scenarios: {origin.profile}",
         origin=tuple(filter(None, facts)),
         counts=counts(matrix),
+        held=tuple(held_lines(counts(matrix))),
+        not_needed=plural(counts(matrix).not_needed, "fault"),
         heads=tuple(_heads(columns)),
         groups=tuple(_groups(columns)),
         families=tuple(_families(matrix)),
         keys=tuple(_keys(matrix)),
         worth=tuple((w.part, worth_line(w), _worth_css(w.matters)) for w in matrix.worth),
         never=never(matrix),
+        replaceable=replaceable(matrix),
         open_parts=open_parts(matrix),
         smallest=tuple(smallest_lines(matrix)),
         gaps=tuple(gap_lines(matrix)),
-        notes=matrix.notes,
+        notes=(*matrix.notes, *matrix.not_kept),
         effort=effort_line(matrix),
         interrupted=origin.resume if matrix.interrupted else "",
     )
@@ -236,10 +244,11 @@ def _short(latency_s: float | None) -> str:
 
 def _keys(matrix: Matrix) -> Iterator[Key]:
     used = {cell.mark for row in matrix.rows for cell in row.cells}
+    late = [_css(c) == "ended" for row in matrix.rows for c in row.cells if c.mark is Mark.NOT_HELD]
     for mark in Mark:
-        if mark in used and mark is not Mark.NOT_RUN:
+        if mark in used and not (mark is Mark.NOT_HELD and all(late)):
             yield Key(mark.value.replace("_", "-"), SIGNS[mark], MEANING[mark])
-        if mark is Mark.NOT_HELD and any(_css(c) == "ended" for row in matrix.rows for c in row.cells):
+        if mark is Mark.NOT_HELD and any(late):
             yield Key("ended", LATE_SIGN, ENDED)
 
 

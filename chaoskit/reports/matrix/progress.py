@@ -16,7 +16,9 @@ from chaoskit.reports.wording import plural, seconds
 from chaoskit.request import ArmId
 from chaoskit.verdict import Verdict
 
-EVERY_S = 10.0
+EVERY_S = 5.0
+_LOOKS = 5
+"""How often it is looked in that time whether something is to be said."""
 
 
 class MatrixProgress:
@@ -71,7 +73,7 @@ class MatrixProgress:
         self._total = 0
 
     def _beat(self) -> None:
-        while not self._over.wait(self._every_s):
+        while not self._over.wait(self._every_s / _LOOKS):
             if self._total and self._clock() - self._said_s >= self._every_s:
                 passed = seconds(self._clock() - self._began_s)
                 self._print(f"  {self._done} of {max(self._total, self._done)} after {passed}")

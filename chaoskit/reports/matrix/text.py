@@ -12,10 +12,13 @@ from chaoskit.reports.console import Pen
 from chaoskit.reports.matrix.words import (
     counts,
     effort_line,
+    fitted,
     gap_lines,
+    held_lines,
     listed,
     never,
     open_parts,
+    replaceable,
     smallest_lines,
 )
 from chaoskit.reports.wording import plural
@@ -45,8 +48,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         f"{plural(len(matrix.rows), 'scenario')} × {plural(len(matrix.columns), 'column')}: profile "
         f"{origin.profile} on {origin.backend}, torch {origin.torch}, seed {origin.seed}{repeats}"
     )
-    quiet = f"quiet about {found.quiet} of {found.twins} healthy twins"
-    yield f"profile: holds {found.held} of {found.bite} faults that bite, {quiet}"
+    yield f"profile: {', '.join(held_lines(found))}"
     if found.not_needed:
         yield f"  {plural(found.not_needed, 'fault')} not needed: the contract is kept without any guard"
     for label, names in (
@@ -54,10 +56,12 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         ("false alarm", found.alarms),
         ("unclear", found.unclear),
         ("skipped", found.skipped),
+        ("not run yet", found.unknown),
     ):
         if names:
             why = f" ({_why(matrix, names[0])})" if label in ("skipped", "unclear") else ""
-            yield f"  {label}: {len(names)}: {listed(names, 3 if why else 5)}{why}"
+            head = f"  {label}: {len(names)}: "
+            yield f"{head}{listed(names, 3)}{why}" if why else fitted(head, names, _WIDTH)
     yield from _worths(matrix)
     first, *more = smallest_lines(matrix)
     yield first
@@ -90,10 +94,15 @@ def _worths(matrix: Matrix) -> Iterator[str]:
     for label, of in ways:
         ranked = sorted(((len(of(w)), w.part) for w in matrix.worth if of(w)), key=lambda one: -one[0])
         if ranked:
-            yield f"{label}: {listed([f'{part} {count}' for count, part in ranked], 8)}"
-    if parts := never(matrix):
-        yield f"never matter here: {listed(parts, 8)}"
-    if parts := open_parts(matrix):
-        yield f"not known whether they matter: {listed(parts, 8)}"
-    if idle := [w.part for w in matrix.worth if w.not_applicable]:
-        yield f"no effect here, nothing is said of: {listed(idle, 8)}"
+            yield fitted(f"{label}: ", [f"{part} {count}" for count, part in ranked], _WIDTH)
+    for label, parts in (
+        ("never matter here", never(matrix)),
+        ("each can be replaced by another of the profile", replaceable(matrix)),
+        ("not known whether they matter", open_parts(matrix)),
+        ("no effect here, nothing is said of", [w.part for w in matrix.worth if w.not_applicable]),
+    ):
+        if parts:
+            yield fitted(f"{label}: ", parts, _WIDTH)
+    if matrix.not_kept:
+        more = len(matrix.not_kept) - 1
+        yield matrix.not_kept[0] + (f" (and {plural(more, 'scenario')} more)" if more else "")

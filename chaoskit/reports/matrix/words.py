@@ -66,6 +66,15 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
+def fitted(head: str, names: Sequence[str], width: int) -> str:
+    """Return ``head`` and as many whole names as fit into ``width``; the others are counted."""
+    for shown in range(len(names), 0, -1):
+        line = head + listed(names, shown)
+        if len(line) <= width:
+            return line
+    return head + listed(names, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How the rows divide. ``held`` and ``quiet`` are those of the profile."""
@@ -77,20 +86,23 @@ class Counts:
     quiet: int
     unclear: tuple[str, ...]
     skipped: tuple[str, ...]
+    unknown: tuple[str, ...]  # not run yet
     not_held: tuple[str, ...]
     alarms: tuple[str, ...]
 
 
-_UNCLEAR = (Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.NOT_RUN)
+_UNCLEAR = (Mark.UNSTEADY, Mark.INCONCLUSIVE)
 
 
 def counts(matrix: Matrix) -> Counts:
     def under(rows: Sequence[Row], column: Column, marks: Collection[Mark]) -> list[str]:
         return [row.scenario for row in rows if row.mark(column) in marks]
 
-    twins = [row for row in matrix.rows if row.healthy]
-    faults = [row for row in matrix.rows if not row.healthy]
-    unclear = [r for r in matrix.rows if r.mark(NONE) in _UNCLEAR or r.mark(PROFILE) in _UNCLEAR]
+    unknown = [row for row in matrix.rows if Mark.NOT_RUN in (row.mark(NONE), row.mark(PROFILE))]
+    known = [row for row in matrix.rows if row not in unknown]
+    twins = [row for row in known if row.healthy]
+    faults = [row for row in known if not row.healthy]
+    unclear = [r for r in known if r.mark(NONE) in _UNCLEAR or r.mark(PROFILE) in _UNCLEAR]
     unclear += [r for r in twins if r.mark(NONE) is Mark.FALSE_ALARM and r not in unclear]
     return Counts(
         bite=len(under(faults, NONE, (Mark.BITES,))),
@@ -99,7 +111,8 @@ def counts(matrix: Matrix) -> Counts:
         twins=len([row for row in twins if row.mark(NONE) is Mark.QUIET]),
         quiet=len(under(twins, PROFILE, (Mark.QUIET,))),
         unclear=tuple(row.scenario for row in unclear),
-        skipped=tuple(under(matrix.rows, PROFILE, (Mark.SKIPPED,))),
+        skipped=tuple(under(known, PROFILE, (Mark.SKIPPED,))),
+        unknown=tuple(row.scenario for row in unknown),
         not_held=tuple(under(faults, PROFILE, (Mark.NOT_HELD,))),
         alarms=tuple(under(twins, PROFILE, (Mark.FALSE_ALARM,))),
     )
@@ -112,7 +125,13 @@ def never(matrix: Matrix) -> tuple[str, ...]:
 
 def open_parts(matrix: Matrix) -> tuple[str, ...]:
     """Return the parts of which it is not known whether they matter, though they have an effect here."""
-    return tuple(w.part for w in matrix.worth if w.matters is None and not w.not_applicable)
+    worths = (w for w in matrix.worth if w.matters is None and not w.replaceable)
+    return tuple(w.part for w in worths if not w.not_applicable)
+
+
+def replaceable(matrix: Matrix) -> tuple[str, ...]:
+    """Return the parts that the profile does without one at a time, because others take their place."""
+    return tuple(w.part for w in matrix.worth if w.replaceable)
 
 
 def worth_line(worth: Worth) -> str:
@@ -122,6 +141,7 @@ def worth_line(worth: Worth) -> str:
     facts = [
         f"holds {len(worth.alone)} alone",
         f"needed for {len(worth.needed)}",
+        "can be replaced by another" if worth.replaceable else "",
         f"in the way of {len(worth.hinders)}" if worth.hinders else "",
         plural(len(worth.alarms), "false alarm") if worth.alarms else "",
         f"unclear in {len(worth.unclear)}" if worth.unclear else "",
@@ -148,12 +168,30 @@ def smallest_lines(matrix: Matrix) -> list[str]:
     lines = [f"smallest set: {' + '.join(found.confirmed)} (confirmed: {kept})"]
     if found.needed:
         proofs = [f"{part} ({scenario})" for part, scenario in found.needed]
-        lines.append(f"each needed, run without it: {listed(proofs, 20)}")
+        lines.append(f"in the set each is needed, run without it: {listed(proofs, 20)}")
     if found.unproved:
         lines.append(f"not shown to be needed: {', '.join(found.unproved)}")
     if found.others:
         lines.append(f"by the cells {plural(found.others, 'other set')} of that size may do as well; not run")
     return lines
+
+
+def held_lines(found: Counts) -> list[str]:
+    """Return what is known of the profile as a whole; only rows that were run count."""
+    if found.unknown and not (found.bite or found.twins or found.not_needed):
+        return ["not known yet"]
+    facts = ["no fault that bites"]
+    if found.bite:
+        facts = [f"holds {found.held} of {plural(found.bite, 'fault')} that {_bite(found.bite)}"]
+    if found.twins:
+        facts.append(f"quiet about {found.quiet} of {plural(found.twins, 'healthy twin')}")
+    if found.unknown:
+        facts.append(f"{plural(len(found.unknown), 'scenario')} not known yet")
+    return facts
+
+
+def _bite(count: int) -> str:
+    return "bites" if count == 1 else "bite"
 
 
 def gap_lines(matrix: Matrix) -> list[str]:
