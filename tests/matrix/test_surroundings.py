@@ -10,7 +10,7 @@ import pytest
 
 from chaoskit.matrix.surroundings import environment, plugins
 
-PLAIN = {"OMP_NUM_THREADS": "1", "HOME": "/home/a"}
+PLAIN = {"OMP_NUM_THREADS": "1", "HOME": "/somewhere"}
 
 
 @pytest.mark.parametrize(
