@@ -230,7 +230,8 @@ def test_a_full_stderr_that_nobody_reads_keeps_nobody_from_ending_the_job() -> N
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-@pytest.mark.parametrize("how", ["killed", "swallows"])
+# A keeper that has to end its rank first has 0.3 s of advance: less than a loaded machine may take from it.
+@pytest.mark.parametrize("how", ["killed", pytest.param("swallows", marks=pytest.mark.nightly)])
 def test_the_keeper_of_the_lost_rank_leaves_first(how: str, victim: int) -> None:
     """A launcher names the rank that it sees end first."""
 
