@@ -146,9 +146,10 @@ while True: signal.pause()
 
 def test_memory_signals_and_threads() -> None:
     with child(TWO_THREADS) as pid:
-        until(pid, lambda look: look.state == "S")
         os.kill(pid, signal.SIGUSR2)
-        found = process.status(pid)
+        # Until the main thread sits in pause(): while the other one starts it waits, and runs again.
+        while not ((found := process.status(pid)).state == "S" and found.threads[0].waits_in):
+            os.sched_yield()
     assert (found.state, found.thread_count) == ("S", 2)
     assert found.peak_rss_bytes >= found.rss_bytes > 1 << 20
     assert found.voluntary_switches > 0
