@@ -47,6 +47,7 @@ def _history(ended: Finished, scenario: str, arm: str) -> History:
     return found
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 @pytest.mark.parametrize("name", BITING)
 def test_it_bites_and_is_held(ended: Finished, name: str) -> None:
     control, hardened = ended.verdict(name, "control"), ended.verdict(name, "hardened")
@@ -55,12 +56,14 @@ def test_it_bites_and_is_held(ended: Finished, name: str) -> None:
     assert control.culprits == hardened.culprits
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 @pytest.mark.parametrize("name", HEALTHY)
 def test_what_recovers_in_time_completes(ended: Finished, name: str) -> None:
     (scenario,) = [s for s in ended.result.scenarios if s.name == name]
     assert scenario.result is Result.HELD, scenario.reason
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 def test_each_rank_is_on_its_host(ended: Finished) -> None:
     identities = _history(ended, "host-crashed", "hardened").all(Identity)
     assert {i.slot: (i.host, i.local_rank) for i in identities} == {
@@ -68,6 +71,7 @@ def test_each_rank_is_on_its_host(ended: Finished) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 @pytest.mark.parametrize("arm", ["control", "hardened"])
 def test_a_crash_takes_the_link_first_and_then_every_process_of_the_host(ended: Finished, arm: str) -> None:
     found = _history(ended, "host-crashed", arm)
@@ -79,6 +83,7 @@ def test_a_crash_takes_the_link_first_and_then_every_process_of_the_host(ended: 
     assert min(e.t_s for e in survivors) - max(e.t_s for e in gone) > 1.0, "no FIN reached them"
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 def test_a_frozen_host_lives_until_it_is_taken_away(ended: Finished) -> None:
     found = _history(ended, "host-frozen", "hardened")
     assert {e.slot for e in found.all(Stopped)} == {2, 3}
@@ -86,6 +91,7 @@ def test_a_frozen_host_lives_until_it_is_taken_away(ended: Finished) -> None:
     assert {e.state for e in found.all(PathTested)} == {"open"}, "its kernel still takes connections"
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 def test_a_partition_takes_no_link_down(ended: Finished) -> None:
     found = _history(ended, "network-partitioned", "hardened")
     assert not [e for e in found.all(LinkChanged) if not e.up]
@@ -98,12 +104,14 @@ def test_a_partition_takes_no_link_down(ended: Finished) -> None:
             assert path.state == "open", path
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 def test_a_link_that_comes_back_is_seen_to(ended: Finished) -> None:
     changes = _history(ended, "link-flaps-briefly", "control").all(LinkChanged)
     assert [(c.host, c.nic, c.up) for c in changes] == [("hostB", "eth0", False), ("hostB", "eth0", True)]
     assert 0.4 < changes[1].t_s - changes[0].t_s < 1.5
 
 
+@pytest.mark.nightly  # the library, which every change runs, has all of these
 def test_a_link_that_crawls_is_seen_to_carry_too_little(ended: Finished) -> None:
     states = {e.state for e in _history(ended, "link-crawls", "control").all(PathTested)}
     assert states <= {"slow", "silent"}, "silent where an answer is behind what waits in the queue"

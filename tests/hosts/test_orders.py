@@ -297,7 +297,7 @@ def test_no_fin_gets_out_of_a_host_that_crashes(inside: Inside, tmp_path: Path) 
                 pid = made.start("hostB", connect)
                 listener.settimeout(LIMIT_S)
                 with listener.accept()[0] as receiver:
-                    assert made.order("crash", "hostB", for_s=0.1) == ""
+                    assert made.order("crash", "hostB", for_s=1.5) == ""
                     assert gone(pid)
                     receiver.settimeout(SILENT_S)
                     with pytest.raises(TimeoutError):
