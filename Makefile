@@ -23,7 +23,7 @@ run: setup
 	$(BIN)/chaoskit run all
 
 # Most tests wait for a hang to be noticed, so they run side by side; plain `pytest` runs them in one row.
-RUNS ?= 4
+RUNS ?= 3
 
 test: setup
 	$(BIN)/python tests/side_by_side.py $(RUNS) -q -m 'not nightly and not nccl and not frameworks'

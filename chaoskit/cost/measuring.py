@@ -32,6 +32,7 @@ from chaoskit.redacting import Redactor
 from chaoskit.request import WatchRequest
 from chaoskit.timing.messages import NOT_APPLICABLE, Block, Prepare, Prepared
 
+PRELOADED = (*PRELOAD, "chaoskit.timing.*")
 BLOCK_S = 0.04
 """How long a block takes: long against what it costs to ask for one, short against what else happens on a
 machine."""
@@ -103,7 +104,7 @@ class _Measuring:
         done: list[Comparison] = []
         self.observer.started(run_dir, self.seed, len(request.cases) * len(request.treatments))
         try:
-            with _sigterm_as_sigint(), ServerPool((*PRELOAD, "chaoskit.timing.*")) as pool:
+            with _sigterm_as_sigint(), ServerPool(PRELOADED) as pool:
                 for case, treatment in itertools.product(request.cases, request.treatments):
                     done.append(self._compare(pool, run_dir, case, treatment))
                     if self.interrupted:
@@ -143,6 +144,7 @@ class _One:
         self.treatment = treatment
         self.against = whole.request.against
         self.scope = scope_of(treatment, self.against, case)
+        self.own_servers = startup_env(treatment.profile) != startup_env(self.against.profile)
         self.batch = whole.batch
         self.launches: list[list[Round]] = []
         self.proofs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
@@ -172,7 +174,9 @@ class _One:
         )  # fmt: skip
 
     def _load(self) -> None:
-        """Have torch loaded before the clock starts."""
+        """Have torch loaded before the clock starts, where all starts come from one server."""
+        if self.own_servers:
+            return
         for treatment in (self.against, self.treatment):
             self.pool.server(startup_env(treatment.profile))
         for treatment in (self.against, self.treatment):
@@ -195,7 +199,11 @@ class _One:
         rounds: list[Round] = []
         self.launches.append(rounds)
         with ExitStack() as stack:
-            sides = [stack.enter_context(self._started(number)) for number in self._sets()]
+            # In random order: on some machines what starts second is slower by a tenth, whatever it is.
+            order = self.whole.random.sample(self._sets(), len(self._sets()))
+            pool = self._servers(stack, order)
+            started = {number: stack.enter_context(self._started(number, pool)) for number in order}
+            sides = [started[number] for number in self._sets()]
             prepared = [side.prepare(asked) for side, asked in zip(sides, self._asked(), strict=True)]
             self._prove(prepared)
             self.batch = prepared[0].batch
@@ -211,11 +219,25 @@ class _One:
     def _sets(self) -> tuple[int, ...]:
         return (0,) if self.scope == "ranks" else (0, 1)
 
+    def _servers(self, stack: ExitStack, order: list[int]) -> ServerPool:
+        """Return where the ranks of a start come from.
+
+        What is read when torch is imported needs a server for each side, and one can be slower than the other
+        for all that is forked from it: so each start has new ones.
+        """
+        if not self.own_servers:
+            return self.pool
+        pool = stack.enter_context(ServerPool(PRELOADED))
+        for number in order:
+            treatment = (self.against, self.treatment)[number]
+            pool.server(startup_env(treatment.profile))  # both load at the same time
+        return pool
+
     @contextmanager
-    def _started(self, side: int) -> Iterator[ranks.RankSet]:
+    def _started(self, side: int, pool: ServerPool) -> Iterator[ranks.RankSet]:
         treatment = (self.against, self.treatment)[side]
         plan = self._plan(treatment)
-        server = self.pool.server(startup_env(plan.profile))
+        server = pool.server(startup_env(plan.profile))
         name = f"{len(self.launches)}-{('plain', 'with')[side]}"
         with ranks.started(plan, server, self.folder / name) as found:
             yield found
