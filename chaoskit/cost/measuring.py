@@ -25,6 +25,7 @@ from chaoskit.cost.bandwidth import bus_bytes_s
 from chaoskit.cost.intervals import Round
 from chaoskit.cost.request import CostObserver, CostRequest
 from chaoskit.cost.values import Case, Comparison, CostReport, Estimate, Scope, Treatment
+from chaoskit.errors import LaunchFailed
 from chaoskit.launchers.forkserver import PRELOAD, ServerPool
 from chaoskit.model import Plan, Workload
 from chaoskit.plan import startup_env
@@ -64,8 +65,7 @@ ProcessGroupGloo.cpp and ProcessGroupNCCL.cpp of torch 2.13. Others are kept fro
 def measure(request: CostRequest, observer: CostObserver | None = None) -> CostReport:
     """Measure every treatment in every case. Ctrl-C and SIGTERM end it; what has been measured is returned.
 
-    Raises InvalidInput for what cannot be run as asked, LaunchFailed where the ranks do not start at all.
-    Must be called from the main thread.
+    Raises InvalidInput for what cannot be run as asked. Must be called from the main thread.
     """
     return _Measuring(request, observer or _Silent()).run()
 
@@ -158,7 +158,10 @@ class _One:
             while not self._enough(time.monotonic() - begun):
                 with contextlib.suppress(ranks.ProgramEnded):  # what it has made of steps counts
                     self._launch()
-        except ranks.SetFailed as failed:
+        except (
+            ranks.SetFailed,
+            LaunchFailed,
+        ) as failed:  # a setting may keep even an interpreter from starting
             problem = str(failed)
         except KeyboardInterrupt:
             self.interrupted = True

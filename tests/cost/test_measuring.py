@@ -13,6 +13,7 @@ import pytest
 from chaoskit.cost.measuring import block_calls, measure, scope_of, without_effect
 from chaoskit.cost.request import CostRequest, Model
 from chaoskit.cost.values import Case, Comparison, CostReport, Estimate, Treatment
+from chaoskit.errors import LaunchFailed
 from chaoskit.guards.census import Census
 from chaoskit.guards.progress_watchdog import ProgressWatchdog
 from chaoskit.model import Profile, Workload
@@ -126,6 +127,20 @@ def test_a_guard_that_has_no_effect_is_no_figure() -> None:
     assert without_effect(census, census, said) == []
     both = Treatment("both", "both", Profile("b", guards=(Census(), ProgressWatchdog())))
     assert without_effect(both, PLAIN, (*said, "guard progress_watchdog: timeout=450s")) == []
+
+
+def test_a_server_that_does_not_come_up_is_one_comparison_without_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHONMALLOC=nonsense keeps Python itself from starting; the others are measured all the same."""
+
+    def refuse(one: object) -> None:
+        raise LaunchFailed("the fork server did not come up")
+
+    monkeypatch.setattr("chaoskit.cost.measuring._One._load", refuse)
+    report = measure(CostRequest((BARRIERS, SERIALISED), PLAIN, (DDP,), runs_dir=tmp_path))
+    assert [one.problem for one in report.comparisons] == ["the fork server did not come up"] * 2
+    assert [one.estimate for one in report.comparisons] == [None, None]
 
 
 def test_where_a_setting_can_be_compared() -> None:
