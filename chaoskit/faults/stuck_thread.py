@@ -25,8 +25,9 @@ class StuckThread(RankFault):
     is left is its heartbeat monitor (`TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC`, 480 s; the new nccl of torch 2.15
     has none). Seen in snowflakedb/ArcticTraining#219.
 
-    How: a signal whose handler is pause(2) is sent to that thread alone. It keeps whatever locks it has.
-    A rank without a thread of that name makes the arm inconclusive.
+    How: a signal whose handler is pause(2) is sent to that thread alone. It keeps whatever locks it has:
+    a thread of Python that has the GIL at that moment takes the whole rank along. A rank without a thread
+    of that name makes the arm inconclusive.
 
     Example:
 

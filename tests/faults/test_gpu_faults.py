@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
+import select
 import signal
 import threading
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +32,8 @@ pytestmark = pytest.mark.timeout(60)
 FIRST = Trigger("collective", op="all_reduce", nth=1)
 HERE = Moment(0, 1, 0)
 MIB = 1 << 20
+READ = {"x86_64": 0, "aarch64": 63}[platform.machine()]
+"""The number of read(2) in /proc/PID/syscall."""
 
 
 # ---------------------------------------------------------------- ended in the middle of a call
@@ -65,26 +70,44 @@ def test_kill_later_ends_a_rank_that_aborts() -> None:
 # ---------------------------------------------------------------- a thread that stands still
 
 
-class Counting:
-    """A thread with a name, of which one can see whether it moves."""
+class Reading:
+    """A thread with a name, which reads from a pipe in a system call of its own: without the GIL, that is.
+
+    A signal must not meet it elsewhere: whoever stands still with the GIL takes the whole process along.
+    """
 
     def __init__(self, name: str) -> None:
-        self.tid, self.over = 0, threading.Event()
-        self.moved = threading.Semaphore(0)
-        self._name = name
+        self.tid, self._name = 0, name
+        self._source, self._sink = os.pipe()
+        self._was_read = threading.Semaphore(0)
         threading.Thread(target=self._run, daemon=True).start()
-        assert self.moved.acquire(timeout=20)
+        assert self.moves()
+        while self._state("syscall").split()[0] != str(READ):
+            time.sleep(0)
 
     def _run(self) -> None:
         self.tid = threading.get_native_id()
         Path(f"/proc/self/task/{self.tid}/comm").write_text(self._name)
-        while not self.over.wait(0.001):
-            self.moved.release()
+        while os.read(self._source, 1):
+            self._was_read.release()
+
+    def _state(self, of: str) -> str:
+        return Path(f"/proc/self/task/{self.tid}/{of}").read_text()
+
+    def write(self) -> None:
+        os.write(self._sink, b"x")
+
+    def moves(self) -> bool:
+        """Write a byte and wait until it is read."""
+        self.write()
+        return self._was_read.acquire(timeout=20)
+
+    def has_unread(self) -> bool:
+        return select.select([self._source], [], [], 0)[0] != []
 
     def in_handler(self) -> bool:
         """All signals are blocked while the handler runs, and only then."""
-        lines = Path(f"/proc/self/task/{self.tid}/status").read_text().splitlines()
-        blocked = next(line.split()[1] for line in lines if line.startswith("SigBlk:"))
+        blocked = next(line.split()[1] for line in self._state("status").splitlines() if line[:6] == "SigBlk")
         return int(blocked, 16) >> (signal.SIGTERM - 1) & 1 == 1
 
 
@@ -103,15 +126,14 @@ def in_a_child(act: Callable[[], None]) -> int:
 
 def test_a_stuck_thread_stands_still_and_the_others_go_on() -> None:
     def act() -> None:
-        stuck, free = Counting("pt_nccl_watchdg"), Counting("pt_nccl_heartbt")
+        stuck, free = Reading("pt_nccl_watchdg"), Reading("pt_nccl_heartbt")
         StuckThread((0,)).fire(HERE)
         while not stuck.in_handler():
-            pass
-        while stuck.moved.acquire(blocking=False):
-            pass
+            time.sleep(0)
+        stuck.write()
         for _ in range(5):
-            assert free.moved.acquire(timeout=20)
-        assert not stuck.moved.acquire(blocking=False)
+            assert free.moves()
+        assert stuck.has_unread()
         assert not free.in_handler()
 
     assert in_a_child(act) == 0
