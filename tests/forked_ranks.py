@@ -1,7 +1,8 @@
 """A launcher for tests: forks real ranks with ``run_rank`` and gathers what they wrote.
 
-It does what the warden does for a rank (regions, release, output, deaths) and nothing more. Ranks still
-alive at the deadline are killed and have no exit code. The ranks are forked from a server process of its
+It does what the warden does for a rank (regions, release, output, deaths) and nothing more. Ranks that do
+nothing for ``rest_s``, all of them, are killed and have no exit code: not at a point in time, which a loaded
+machine reaches sooner than they do. The ranks are forked from a server process of its
 own, which has torch loaded and does nothing with it, as forking a process that has computed is not safe.
 """
 
@@ -39,6 +40,12 @@ from chaoskit.model import (
 from chaoskit.rank import region
 
 E = TypeVar("E", bound=Event)
+REST_S = 10.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+IDLE_SHARE = 0.05
+"""Of a core: what ranks that wait use up all the same, as stores poll."""
+LIMIT_S = 50.0
+"""Below the shortest timeout of a test. Reached by ranks that compute for ever."""
 
 
 @dataclass
@@ -114,11 +121,11 @@ class Server:
             cls._shared = cls()
         return cls._shared
 
-    def run(self, plan: Plan, deadline_s: float = 10.0) -> Run:
+    def run(self, plan: Plan, rest_s: float = REST_S) -> Run:
         """Run one arm and return what came of it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        pickle.dump((plan, deadline_s), self._process.stdin)
+        pickle.dump((plan, rest_s), self._process.stdin)
         self._process.stdin.flush()
         run = pickle.load(self._process.stdout)
         assert isinstance(run, Run)
@@ -133,9 +140,9 @@ class Server:
             self._process.stdout.close()
 
 
-def run_arm(*injections: tuple[object, Trigger], deadline_s: float = 10.0, **settings: Any) -> Run:
+def run_arm(*injections: tuple[object, Trigger], rest_s: float = REST_S, **settings: Any) -> Run:
     """Run the plan that :func:`make_plan` makes of this."""
-    return Server.shared().run(make_plan(*injections, **settings), deadline_s)
+    return Server.shared().run(make_plan(*injections, **settings), rest_s)
 
 
 def _serve() -> None:
@@ -150,17 +157,17 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     while True:
         try:
-            plan, deadline_s = pickle.load(sys.stdin.buffer)
+            plan, rest_s = pickle.load(sys.stdin.buffer)
         except EOFError:
             os._exit(0)  # torch takes its time to say goodbye
         with tempfile.TemporaryDirectory() as out:
-            run = _run(plan, Path(out), deadline_s)
+            run = _run(plan, Path(out), rest_s)
         pickle.dump(run, answers)
         answers.flush()
 
 
-def _run(plan: Plan, out: Path, deadline_s: float) -> Run:
-    """Run the arm to its end or to the deadline; writes rank output below ``out``."""
+def _run(plan: Plan, out: Path, rest_s: float) -> Run:
+    """Run the arm until its ranks have ended or rest; writes rank output below ``out``."""
     count = len(plan.ranks)
     memfd = os.memfd_create("ranks")
     os.truncate(memfd, count * region.REGION_BYTES)
@@ -174,7 +181,7 @@ def _run(plan: Plan, out: Path, deadline_s: float) -> Run:
             for slot in range(count)
         }
         try:
-            _wait(pids, run, release, time.monotonic() + deadline_s)
+            _wait(pids, run, release, rest_s)
         finally:
             for pid, slot in pids.items():
                 if slot not in run.exit_codes:
@@ -227,10 +234,20 @@ def _fork(plan: Plan, slot: int, channels: region.Channels, out: Path) -> int:
         os._exit(99)
 
 
-def _wait(pids: dict[int, int], run: Run, release: int, until_s: float) -> None:
+def _wait(pids: dict[int, int], run: Run, release: int, rest_s: float) -> None:
+    until_s = time.monotonic() + LIMIT_S
+    done, since_s = 0.0, time.monotonic()
     while len(run.exit_codes) < len(pids) and time.monotonic() < until_s:
         pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
         if pid == 0:
+            alive = [pid for pid, slot in pids.items() if slot not in run.exit_codes]
+            now_done = _computed(alive)
+            if now_done - done > IDLE_SHARE * rest_s:
+                done, since_s = now_done, time.monotonic()
+            elif time.monotonic() - since_s >= rest_s:
+                if all(_rests(pid) for pid in alive):
+                    return
+                done, since_s = now_done, time.monotonic()
             time.sleep(0.002)
             continue
         slot = pids.get(pid)
@@ -242,6 +259,29 @@ def _wait(pids: dict[int, int], run: Run, release: int, until_s: float) -> None:
         else:
             run.exit_codes[slot] = os.waitstatus_to_exitcode(status)
             run.ended_s[slot] = time.monotonic()
+            done, since_s = 0.0, time.monotonic()  # those who are left may go on because of it
+
+
+def _computed(pids: list[int]) -> float:
+    """Return the CPU seconds that these processes have used."""
+    return sum(sum(map(int, _stat(f"/proc/{pid}/stat")[11:13])) for pid in pids) / TICKS_PER_S
+
+
+def _rests(pid: int) -> bool:
+    """Return whether no thread of the process is about to do anything, or would if there were a free core."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return False
+    return all(_stat(f"/proc/{pid}/task/{task}/stat")[:1] not in (["R"], ["D"]) for task in tasks)
+
+
+def _stat(path: str) -> list[str]:
+    """Return the fields of a stat file from the state on; zeros where the process has just ended."""
+    try:
+        return Path(path).read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["R"] + ["0"] * 20
 
 
 def _free_port() -> int:

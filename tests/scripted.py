@@ -11,7 +11,7 @@ from forked_ranks import Run, Server, make_plan
 from chaoskit.model import Trigger, Workload
 
 
-def run_script(folder: Path, text: str, *injections: tuple[object, Trigger], deadline_s: float = 20.0) -> Run:
+def run_script(folder: Path, text: str, *injections: tuple[object, Trigger], rest_s: float = 20.0) -> Run:
     """Run ``text`` as ``folder``/train.py, on one rank."""
     script = folder / "train.py"
     script.write_text(textwrap.dedent(text))
@@ -22,4 +22,4 @@ def run_script(folder: Path, text: str, *injections: tuple[object, Trigger], dea
         env={0: {"CHAOSKIT_SCRATCH": str(folder)}},
     )
     workload = Workload("train.py", kind="script", target=str(script))
-    return Server.shared().run(dataclasses.replace(plan, workload=workload, expected_result=None), deadline_s)
+    return Server.shared().run(dataclasses.replace(plan, workload=workload, expected_result=None), rest_s)

@@ -31,13 +31,13 @@ needs_notify = pytest.mark.skipif(
 
 
 def load(fault: object, **settings: object) -> Run:
-    return run_arm((fault, AT), workload="loader-train", settings=settings, deadline_s=60)
+    return run_arm((fault, AT), workload="loader-train", settings=settings, rest_s=60)
 
 
-def save(fault: object, folder: Path, when: Trigger = AT, deadline_s: float = 60.0) -> Run:
+def save(fault: object, folder: Path, when: Trigger = AT, rest_s: float = 60.0) -> Run:
     """Two ranks that save checkpoints to ``folder``."""
     scratch = {slot: {"CHAOSKIT_SCRATCH": str(folder)} for slot in (0, 1)}
-    return run_arm((fault, when), workload="checkpoint-train", env=scratch, deadline_s=deadline_s)
+    return run_arm((fault, when), workload="checkpoint-train", env=scratch, rest_s=rest_s)
 
 
 def raised(run: Run, slot: int) -> str:
@@ -63,14 +63,14 @@ def test_a_killed_worker_is_an_exception_in_its_rank(name: str, says: str) -> No
 @pytest.mark.nightly
 def test_where_that_is_caught_on_one_rank_all_wait() -> None:
     run = run_arm(
-        (LoaderWorkerKilled((1,)), AT), workload="loader-train", settings={"goes_on": True}, deadline_s=8
+        (LoaderWorkerKilled((1,)), AT), workload="loader-train", settings={"goes_on": True}, rest_s=8
     )
     assert run.exit_codes == {0: None, 1: None}
     assert "epoch cut short: DataLoader worker" in run.output[1]
 
 
 def test_a_stuck_worker_holds_up_all() -> None:
-    run = run_arm((LoaderWorkerStuck((1,), 1), AT), workload="loader-train", deadline_s=8)
+    run = run_arm((LoaderWorkerStuck((1,), 1), AT), workload="loader-train", rest_s=4)
     assert run.exit_codes == {0: None, 1: None}
     assert not run.stopped, "the rank itself runs"
     assert len(run.of(Injected)) == 1
@@ -165,7 +165,7 @@ def test_exactly_the_spare_files_can_be_opened(spare: int) -> None:
 
 @needs_notify
 def test_a_stalled_file_system_holds_up_all(tmp_path: Path) -> None:
-    run = save(SlowFilesystem((0,)), tmp_path, deadline_s=8)
+    run = save(SlowFilesystem((0,)), tmp_path, rest_s=4)
     assert run.exit_codes == {0: None, 1: None}
     assert {event.step for event in run.of(Stepped)} == {1, 2, 3, 4, 5}
     assert [file.stat().st_size for file in tmp_path.iterdir()] == [0]

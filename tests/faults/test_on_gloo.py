@@ -73,7 +73,7 @@ def test_raise_comes_out_of_ddps_backward() -> None:
 
 
 def test_stop() -> None:
-    run = run_arm((Stop((1,)), AT), ranks=2, profile=SHORT, deadline_s=2.5)
+    run = run_arm((Stop((1,)), AT), ranks=2, profile=SHORT, rest_s=2.5)
     assert run.exit_codes == {0: 1, 1: None}
     assert run.stopped == {1}
     assert category(run, 0) == "timeout"
@@ -92,7 +92,7 @@ def test_sigterm_with_a_flag_is_swallowed_inside_the_collective() -> None:
 
 
 def test_sigterm_ends_no_rank_that_waits_for_a_lost_peer() -> None:
-    run = run_arm((Stop((0,)), AT), (Sigterm((1,)), AT), ranks=2, deadline_s=2)
+    run = run_arm((Stop((0,)), AT), (Sigterm((1,)), AT), ranks=2, rest_s=2)
     assert run.exit_codes == {0: None, 1: None}
     assert len(run.of(Injected)) == 2
 
@@ -147,7 +147,7 @@ def test_oom_with_the_copied_handler() -> None:
 
 
 def test_oom_with_a_handler_that_stays() -> None:
-    run = run_arm((Oom((1,), "keep-alive"), AT), ranks=2, profile=SHORT, deadline_s=3)
+    run = run_arm((Oom((1,), "keep-alive"), AT), ranks=2, profile=SHORT, rest_s=3)
     assert run.exit_codes == {0: 1, 1: None}
     assert category(run, 0) == "timeout"
     assert "out of memory" in run.output[1]
@@ -198,7 +198,7 @@ def test_memory_cgroup_counts_the_kernels_kills() -> None:
     ],
 )
 def test_environment(fault: Environment, categories: dict[int, str]) -> None:
-    run = run_arm((fault, LAUNCH), ranks=2, profile=SHORT, gated=False, deadline_s=8)
+    run = run_arm((fault, LAUNCH), ranks=2, profile=SHORT, gated=False, rest_s=8)
     assert all(run.exit_codes.values())
     for slot, wanted in categories.items():
         assert category(run, slot) == wanted
@@ -212,7 +212,7 @@ def test_environment_with_a_smaller_world() -> None:
 
 
 def test_port_taken() -> None:
-    run = run_arm((PortTaken(), LAUNCH), ranks=2, profile=SHORT, gated=False, deadline_s=3)
+    run = run_arm((PortTaken(), LAUNCH), ranks=2, profile=SHORT, gated=False, rest_s=3)
     assert run.exit_codes[0] == 1
     assert category(run, 0) == "configuration"
     assert "EADDRINUSE" in run.of(Raised, 0)[0].message
@@ -221,7 +221,7 @@ def test_port_taken() -> None:
 
 @pytest.mark.parametrize("fault", [Skip((1,)), Swap((1,))])
 def test_skip_and_swap_leave_the_ranks_in_different_operations(fault: Skip | Swap) -> None:
-    run = run_arm((fault, AT), ranks=2, profile=SHORT, deadline_s=8)
+    run = run_arm((fault, AT), ranks=2, profile=SHORT, rest_s=8)
     assert run.exit_codes == {0: 1, 1: 1}
     assert (last(run, 0), last(run, 1)) == (("all_reduce", 8), ("broadcast", 8))
     # Whoever times out first is the other's lost peer.
@@ -229,7 +229,7 @@ def test_skip_and_swap_leave_the_ranks_in_different_operations(fault: Skip | Swa
 
 
 def test_extra_waits_in_an_operation_that_the_others_do_not_call() -> None:
-    run = run_arm((Extra((1,)), AT), ranks=3, profile=SHORT, deadline_s=8)
+    run = run_arm((Extra((1,)), AT), ranks=3, profile=SHORT, rest_s=8)
     assert all(run.exit_codes.values())
     assert last(run, 1) == ("all_reduce", 9)
     assert {last(run, slot)[1] for slot in (0, 2)} == {8}
@@ -237,16 +237,14 @@ def test_extra_waits_in_an_operation_that_the_others_do_not_call() -> None:
 
 
 def test_the_wrong_group_waits_where_nobody_comes() -> None:
-    run = run_arm(
-        (WrongGroup((1,), "metrics"), AT), ranks=3, workload="ring-p2p", profile=SHORT, deadline_s=8
-    )
+    run = run_arm((WrongGroup((1,), "metrics"), AT), ranks=3, workload="ring-p2p", profile=SHORT, rest_s=8)
     assert all(run.exit_codes.values())
     ends = {e.slot: (e.op, e.group, e.nth) for e in run.of(Entered) if e.op == "all_reduce"}
     assert ends == {slot: ("all_reduce", "metrics" if slot == 1 else "default", 8) for slot in range(3)}
 
 
 def test_the_wrong_group_says_so_where_there_is_no_other() -> None:
-    run = run_arm((WrongGroup((1,)), AT), ranks=2, deadline_s=8)
+    run = run_arm((WrongGroup((1,)), AT), ranks=2, rest_s=8)
     assert "this rank is in no other group" in run.of(Raised, 1)[0].message
 
 
@@ -254,7 +252,7 @@ def test_the_wrong_group_says_so_where_there_is_no_other() -> None:
     ("fault", "numel"), [(Reshape((1,), factor=0.5), "512"), (Reshape((1,), 2048), "2048")]
 )
 def test_reshape(fault: Reshape, numel: str) -> None:
-    run = run_arm((fault, AT), ranks=2, profile=SHORT, deadline_s=8)
+    run = run_arm((fault, AT), ranks=2, profile=SHORT, rest_s=8)
     assert any(run.exit_codes.values())
     shapes = {e.slot: (e.shape, e.fingerprint) for e in run.of(Entered) if (e.op, e.nth) == ("all_reduce", 8)}
     assert (shapes[0][0], shapes[1][0]) == ("1024", numel)
@@ -273,6 +271,6 @@ def test_cast_makes_garbage_in_silence(workload: str) -> None:
 
 
 def test_skip_in_ddp_is_seen_in_the_result_or_hangs() -> None:
-    run = run_arm((Skip((1,)), AT), ranks=2, workload="ddp-train", profile=SHORT, deadline_s=8)
+    run = run_arm((Skip((1,)), AT), ranks=2, workload="ddp-train", profile=SHORT, rest_s=8)
     assert all(run.exit_codes.values())
     assert run.of(GuardArmed)

@@ -64,7 +64,7 @@ AGREEMENT = {"decisions": "together", "uneven-data": "join", "preemptible": "tog
 def test_one_rank_goes_another_way_and_the_others_wait(
     fault: Fault, when: Trigger, workload: str, settings: dict[str, int | float]
 ) -> None:
-    run = run_arm((fault, when), ranks=3, workload=workload, settings=settings, profile=BARE, deadline_s=20)
+    run = run_arm((fault, when), ranks=3, workload=workload, settings=settings, profile=BARE, rest_s=20)
     assert all(run.exit_codes.values())
     assert last(run, 0) == last(run, 2) != last(run, 1) or workload == "all-reduce-loop"
 
@@ -73,9 +73,7 @@ def test_one_rank_goes_another_way_and_the_others_wait(
 def test_held_by_the_collective_check(
     fault: Fault, when: Trigger, workload: str, settings: dict[str, int | float]
 ) -> None:
-    run = run_arm(
-        (fault, when), ranks=3, workload=workload, settings=settings, profile=CHECKED, deadline_s=20
-    )
+    run = run_arm((fault, when), ranks=3, workload=workload, settings=settings, profile=CHECKED, rest_s=20)
     assert set(run.exit_codes.values()) == {87}
     assert "rank 1 entered barrier" in run.output[0]
 
@@ -85,7 +83,7 @@ def test_held_by_a_script_whose_ranks_agree(
     fault: Fault, when: Trigger, workload: str, settings: dict[str, int | float]
 ) -> None:
     agreed = {**settings, AGREEMENT[workload]: True}
-    run = run_arm((fault, when), ranks=3, workload=workload, settings=agreed, profile=CHECKED, deadline_s=30)
+    run = run_arm((fault, when), ranks=3, workload=workload, settings=agreed, profile=CHECKED, rest_s=30)
     assert set(run.exit_codes.values()) == {0}
     assert [e.value for e in run.of(Reported)] == [0.0, 0.0, 0.0]
     steps = {max((e.step for e in run.of(Stepped, slot)), default=0) for slot in (0, 2)}
@@ -200,7 +198,7 @@ def test_a_marker_on_one_host_lets_its_rank_skip_a_barrier() -> None:
 
 @pytest.mark.nightly
 def test_a_lock_that_nobody_releases_keeps_its_rank_for_ever() -> None:
-    run = run_arm((LOCK, LAUNCH), ranks=3, workload="prepare-data", profile=BARE, deadline_s=6)
+    run = run_arm((LOCK, LAUNCH), ranks=3, workload="prepare-data", profile=BARE, rest_s=6)
     assert run.exit_codes[1] is None
     assert last(run, 1) == "init"
 
@@ -225,7 +223,7 @@ def test_an_error_swallowed_on_one_rank_makes_all_sums_wrong_in_silence() -> Non
 
 def test_a_swallowed_error_is_held_and_the_rank_that_swallowed_it_does_not_end_0() -> None:
     fault = (Raise((1,), "RuntimeError: corrupt"), LOAD)
-    run = run_arm(fault, ranks=3, workload="skip-on-error", profile=CHECKED, deadline_s=20)
+    run = run_arm(fault, ranks=3, workload="skip-on-error", profile=CHECKED, rest_s=20)
     assert set(run.exit_codes.values()) == {87}
 
 
@@ -247,10 +245,10 @@ def test_an_error_that_is_told_to_all_is_held(workload: str, when: Trigger) -> N
 
 def test_a_handler_that_exits_0_hides_behind_errors_that_are_swallowed() -> None:
     fault = (Sigterm((1,), "exit-zero"), STEP)
-    run = run_arm(fault, ranks=3, workload="skip-on-error", deadline_s=20)
+    run = run_arm(fault, ranks=3, workload="skip-on-error", rest_s=20)
     assert set(run.exit_codes.values()) == {0}
     assert not run.of(Reported, 1)
-    held = run_arm(fault, ranks=3, workload="skip-on-error", profile=CHECKED, deadline_s=20)
+    held = run_arm(fault, ranks=3, workload="skip-on-error", profile=CHECKED, rest_s=20)
     assert set(held.exit_codes.values()) == {87}
 
 

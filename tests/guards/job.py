@@ -51,7 +51,7 @@ class Job:
     started: float
     ended: dict[int, tuple[int, float]] = field(default_factory=dict)
 
-    def wait(self, limit_s: float = 15.0, *, kill: Sequence[int] = ()) -> list[Ended]:
+    def wait(self, limit_s: float = 45.0, *, kill: Sequence[int] = ()) -> list[Ended]:
         """Wait for all ranks but those in ``kill``, which are killed once the others have ended."""
         until = time.monotonic() + limit_s
         try:
@@ -70,7 +70,7 @@ class Job:
         shutil.rmtree(self.folder)
         return ended
 
-    def wait_for(self, text: str, slot: int, limit_s: float = 10.0) -> None:
+    def wait_for(self, text: str, slot: int, limit_s: float = 45.0) -> None:
         """Wait until rank ``slot`` has printed ``text``."""
         until = time.monotonic() + limit_s
         while text not in self._read(slot, "out"):

@@ -10,8 +10,8 @@ from guards.job import Ended, start
 
 from chaoskit.guards.census import Census
 
-CENSUS = Census(wait_s=10.0)
-QUICK = Census(wait_s=2.0)
+CENSUS = Census(wait_s=40.0)
+QUICK = Census(wait_s=4.0)
 
 
 def form() -> None:
@@ -54,14 +54,14 @@ def test_a_wrong_launch_is_named_at_once_on_every_rank(
         assert ended.code == 80, ended.err
         assert len(lines(ended)) == 1
         assert says in lines(ended)[0]
-        assert ended.after_s < 9.0  # nobody waited for the wait
+        assert ended.after_s < 40  # nobody waited for the wait
 
 
 def test_a_missing_rank_is_named_after_the_wait() -> None:
     env = {slot: {"WORLD_SIZE": "3"} for slot in range(2)}
     for ended in start(form, QUICK, env=env).wait():
         assert ended.code == 80, ended.err
-        assert "rank 2 of 3 has not come within 2 s (ranks 0, 1 are here)" in lines(ended)[0]
+        assert "rank 2 of 3 has not come within 4 s (ranks 0, 1 are here)" in lines(ended)[0]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_without_it_a_duplicate_rank_is_not_named() -> None:
     def short() -> None:
         from datetime import timedelta
 
-        dist.init_process_group("gloo", timeout=timedelta(seconds=1))
+        dist.init_process_group("gloo", timeout=timedelta(seconds=3))
         dist.barrier()
 
-    ended = start(short, ranks=3, env={2: {"RANK": "1"}}).wait(8.0)
+    ended = start(short, ranks=3, env={2: {"RANK": "1"}}).wait(20.0)
     assert any(e.code != 0 for e in ended)
     assert not any("claimed" in e.err for e in ended)

@@ -228,8 +228,8 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
         dist.init_process_group("gloo")
         if dist.get_rank() == 1:
             threading.Event().wait()
-        with pytest.raises(CheckpointFailed, match=r"rank 1 did not come to it within 1.5 s") as raised:
-            save_checkpoint(state(1), tmp_path / "model.pt", timeout_s=1.5)
+        with pytest.raises(CheckpointFailed, match=r"rank 1 did not come to it within 4 s") as raised:
+            save_checkpoint(state(1), tmp_path / "model.pt", timeout_s=4)
         assert raised.value.rank == 1
 
     first, _, third = start(run, ranks=3).wait(kill=[1])
@@ -250,9 +250,9 @@ def test_a_save_that_never_ends_is_raised_on_the_others(tmp_path: Path) -> None:
 def test_a_long_save_is_a_declared_phase(tmp_path: Path) -> None:
     def act(me: int) -> None:
         guards.step_done()
-        save_checkpoint(lambda: time.sleep(2.5) or state(1), tmp_path / "model.pt", timeout_s=5.0)
+        save_checkpoint(lambda: time.sleep(2.5) or state(1), tmp_path / "model.pt", timeout_s=40.0)
 
-    watchdog = ProgressWatchdog(timeout_s=1.5, start_s=8.0)
+    watchdog = ProgressWatchdog(timeout_s=1.5, start_s=40.0)
     ended = start(job(act), watchdog).wait()
     assert [rank.code for rank in ended] == [0, 0], ended
 

@@ -152,4 +152,4 @@ def test_a_rank_that_dies_is_no_mismatch() -> None:
     assert second.code == -9
     assert first.code == 1
     assert "exit 87" not in first.err
-    assert first.after_s - second.after_s < 5.0  # the timeout is 30 min
+    assert first.after_s - second.after_s < 25.0  # the timeout is 30 min

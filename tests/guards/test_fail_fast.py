@@ -19,9 +19,9 @@ from chaoskit.guards.fail_fast import FailFast
 GUARD = FailFast(teardown_s=0.5)
 
 
-def formed(rest: Callable[[], object]) -> Callable[[], None]:
+def formed(rest: Callable[[], object], timeout_s: float = 40.0) -> Callable[[], None]:
     def run() -> None:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=2))
+        dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
         dist.barrier()
         rest()
 
@@ -40,7 +40,7 @@ def test_a_lost_peer_exits_82_with_the_traceback() -> None:
     assert "in lose_a_peer" in first.err
     assert first.err.count("guard fail_fast:") == 2  # armed, fired
     assert "a peer was lost (" in first.err
-    assert first.after_s - second.after_s < 1.0
+    assert first.after_s < 40
 
 
 def test_an_own_exception_because_of_a_lost_peer_exits_82() -> None:
@@ -75,8 +75,10 @@ def test_a_lost_peer_in_a_thread_exits_82_and_another_exception_there_does_not()
 def test_teardown_under_a_distributed_error_is_not_entered(armed: bool) -> None:
     """Rank 1 stands still; rank 0 times out and tears down with an operation of another group in flight."""
 
+    late_s = 40.0 if armed else 3.0
+
     def run() -> None:
-        other = dist.new_group([0, 1], timeout=timedelta(seconds=2))
+        other = dist.new_group([0, 1], timeout=timedelta(seconds=late_s))
         if dist.get_rank() == 1:
             threading.Event().wait()
         try:
@@ -85,13 +87,13 @@ def test_teardown_under_a_distributed_error_is_not_entered(armed: bool) -> None:
         finally:
             dist.destroy_process_group()
 
-    first, _ = start(formed(run), *([GUARD] if armed else [])).wait(8.0, kill=[1])
+    first, _ = start(formed(run), *([GUARD] if armed else [])).wait(kill=[1])
     if armed:
         assert first.code == 82, first.err
-        assert first.after_s < 1.95
+        assert first.after_s < late_s
     else:
         assert first.code == 1
-        assert first.after_s > 1.9
+        assert first.after_s > late_s - 0.1
 
 
 def hang_in_teardown() -> None:
@@ -106,15 +108,15 @@ def hang_in_teardown() -> None:
 
 
 def test_teardown_under_an_own_exception_is_bounded() -> None:
-    first, _ = start(formed(hang_in_teardown), GUARD).wait(8.0, kill=[1])
+    first, _ = start(formed(hang_in_teardown), GUARD).wait(kill=[1])
     assert first.code == 1
     assert "destroy_process_group() took more than 0.5 s while handling KeyError" in first.err
-    assert first.after_s < 1.95
+    assert first.after_s < 40
 
 
 def test_without_it_teardown_waits_for_the_timeout() -> None:
-    first, _ = start(formed(hang_in_teardown)).wait(9.0, kill=[1])
-    assert first.after_s > 1.9
+    first, _ = start(formed(hang_in_teardown, timeout_s=3)).wait(kill=[1])
+    assert first.after_s > 2.9
 
 
 def test_an_own_exception_exits_1_without_atexit() -> None:

@@ -15,6 +15,8 @@ from chaoskit.guards.fail_fast import FailFast
 from chaoskit.guards.oom_exit import OomExit
 
 GUARD = OomExit(idle_s=0.4)
+PATIENT = OomExit(idle_s=2.0)
+"""For healthy jobs, which a loaded machine may hold up."""
 ERRORS: list[Callable[[], BaseException]] = [
     lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
     lambda: RuntimeError(
@@ -27,7 +29,7 @@ NAMES = ["torch", "cpu", "python"]
 
 def on_rank_1(react: Callable[[], object]) -> Callable[[], None]:
     def run() -> None:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=6))
+        dist.init_process_group("gloo", timeout=timedelta(seconds=40))
         dist.barrier()
         if dist.get_rank() == 1:
             react()
@@ -61,20 +63,22 @@ def test_the_copied_handler_exits_86_before_it_can_hang(armed: bool) -> None:
             dist.destroy_process_group()
             os._exit(1)
 
+    late_s = 40.0 if armed else 3.0
+
     def run() -> None:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=2))
+        dist.init_process_group("gloo", timeout=timedelta(seconds=late_s))
         if dist.get_rank() == 1:
             react()
         threading.Event().wait()
 
-    _, second = start(run, *([GUARD] if armed else [])).wait(8.0, kill=[0])
+    _, second = start(run, *([GUARD] if armed else [])).wait(kill=[0])
     if armed:
         assert second.code == 86, second.err
         assert "destroy_process_group()" in second.err
-        assert second.after_s < 1.9
+        assert second.after_s < late_s
     else:
         assert second.code != 86
-        assert second.after_s > 1.9
+        assert second.after_s > late_s - 0.1
 
 
 @pytest.mark.parametrize("make", ERRORS, ids=NAMES)
@@ -103,19 +107,19 @@ def test_caught_and_parked_after_the_handler_is_noticed_for_torchs_own_error() -
     assert second.code == 86, second.err
 
 
-@pytest.mark.parametrize("make", ERRORS, ids=NAMES)
-def test_a_retry_that_takes_part_again_is_healthy(make: Callable[[], BaseException]) -> None:
+def test_a_retry_that_takes_part_again_is_healthy() -> None:
     def react() -> None:
-        try:
-            raise make()
-        except (RuntimeError, MemoryError):
-            pass
+        for make in ERRORS:
+            try:
+                raise make()
+            except (RuntimeError, MemoryError):
+                pass
 
     def run() -> None:
         on_rank_1(react)()
-        threading.Event().wait(0.6)  # longer than idle_s, after the retry
+        threading.Event().wait(PATIENT.idle_s + 0.2)  # after the retry
 
-    assert [ended.code for ended in start(run, FailFast(), GUARD).wait()] == [0, 0]
+    assert [ended.code for ended in start(run, FailFast(), PATIENT).wait()] == [0, 0]
 
 
 def test_a_declared_phase_extends_the_wait() -> None:
@@ -125,7 +129,7 @@ def test_a_declared_phase_extends_the_wait() -> None:
         try:
             raise ERRORS[0]()
         except RuntimeError:
-            with guards.phase("shrinking the batch", 5):
-                threading.Event().wait(0.8)
+            with guards.phase("shrinking the batch", 30):
+                threading.Event().wait(PATIENT.idle_s + 0.2)
 
-    assert [ended.code for ended in start(on_rank_1(react), GUARD).wait()] == [0, 0]
+    assert [ended.code for ended in start(on_rank_1(react), PATIENT).wait()] == [0, 0]

@@ -85,10 +85,10 @@ def test_start_up_has_its_own_time_until_the_first_step() -> None:
         guards.step_done()
         stand_still()
 
-    slow_start = ProgressWatchdog(timeout_s=0.5, start_s=12.0)
+    slow_start = ProgressWatchdog(timeout_s=0.5, start_s=40.0)
     for ended in start(run, slow_start).wait():
         assert ended.code == -41
-        assert ended.after_s < 12.0
+        assert ended.after_s < 40
 
 
 def test_a_declared_phase_extends_and_then_ends() -> None:

@@ -87,11 +87,13 @@ def test_ignored_stays_ignored() -> None:
 def test_a_sigterm_to_a_forked_worker_is_none_to_the_rank() -> None:
     def run() -> None:
         print("ready")
+        up, told = os.pipe()
         worker = os.fork()
         if worker == 0:
-            signal.pause()  # the inherited handler runs and the worker goes on
+            os.write(told, b"u")
+            FLAG.wait()  # the inherited handler runs and the worker goes on
             os._exit(5)
-        time.sleep(0.1)
+        os.read(up, 1)
         os.kill(worker, signal.SIGTERM)
         assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 5
         time.sleep(0.5)  # longer than the grace
@@ -112,7 +114,7 @@ def test_a_phase_declared_after_the_sigterm_may_take_its_time() -> None:
 
     first, _ = terminated(start(with_handler(loop), GUARD)).wait(kill=[1])
     assert (first.code, first.out) == (143, "ready\nsaved\n"), first.err
-    assert "SIGTERM came 1." in first.err
+    assert float(first.err.partition("SIGTERM came ")[2].split()[0]) > 1.2
 
 
 def test_a_phase_that_was_open_before_allows_nothing() -> None:

@@ -96,7 +96,7 @@ def test_the_ring_says_with_whom_each_rank_exchanges(order: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_ring_that_receives_first_is_a_circle() -> None:
-    run = run_arm(workload="ring-p2p", ranks=3, settings={"order": "receive-first"}, deadline_s=3)
+    run = run_arm(workload="ring-p2p", ranks=3, settings={"order": "receive-first"}, rest_s=1.5)
     found = blame.find(History.of([*(Started(0.0, s, s) for s in range(3)), *run.events]))
     assert (found.kind, [c.id for c in found.culprits], found.ambiguous) == (
         Kind.DEADLOCK, ["0", "1", "2"], False
@@ -113,7 +113,7 @@ def test_the_ranks_can_meet_in_a_file() -> None:
 @pytest.mark.timeout(60)
 def test_a_rank_that_cannot_form_the_group_lingers() -> None:
     no_such = {1: {"GLOO_SOCKET_IFNAME": "nope0"}}
-    run = run_arm(workload="all-reduce-loop", settings={"lingers_s": 1.5}, env=no_such, deadline_s=10)
+    run = run_arm(workload="all-reduce-loop", settings={"lingers_s": 1.5}, env=no_such, rest_s=2.5)
     (failed,) = run.of(OpFailed, 1)
     (raised,) = run.of(Raised, 1)
     assert raised.t_s - failed.t_s > 1.4
@@ -134,7 +134,7 @@ def test_ddp_has_several_buckets_and_declares_its_checkpoints() -> None:
 def test_a_loader_has_its_batches_with_and_without_workers() -> None:
     wanted = make_plan(workload="loader-train", ranks=2).expected_result
     for settings in ({"workers": 0}, {"persistent": False, "workers": 1}, {"cache": True}):
-        run = run_arm(workload="loader-train", ranks=2, settings=settings, deadline_s=30)  # type: ignore[arg-type]
+        run = run_arm(workload="loader-train", ranks=2, settings=settings, rest_s=30)  # type: ignore[arg-type]
         assert [e.value for e in run.of(Reported)] == [wanted, wanted], settings
 
 
