@@ -21,8 +21,10 @@ import fnmatch
 import glob
 import io
 import os
+import re
 import struct
 import threading
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -34,15 +36,17 @@ from chaoskit.rank.program import SCRATCH_VARIABLE
 from chaoskit.rank.triggers import MainThread, Shot
 
 FOLDERS_MAX: Final = 4096
-"""Folders that are watched for one rank."""
+"""Folders that are watched below one base; those nearest to it come first."""
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x8, 0x40, 0x80
-_CREATE, _DELETE, _ONLYDIR, _IS_DIR = 0x100, 0x200, 0x0100_0000, 0x4000_0000
+_CREATE, _DELETE, _IGNORED, _ONLYDIR, _IS_DIR = 0x100, 0x200, 0x8000, 0x0100_0000, 0x4000_0000
 _MASK: Final = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
 _CLOEXEC: Final = os.O_CLOEXEC
 _EVENT: Final = struct.Struct("iIII")
 _READ_BYTES: Final = 64 * 1024
 _MAGIC: Final = frozenset("*?[")
 _SKIPPED: Final = ("__pycache__", "node_modules", "site-packages")
+_RUN: Final = re.compile(r"\d{8}-\d{6}-\d+(\.\d+)?")
+"""The folder of a run, which has a run.json: what other arms write there is none of this one's files."""
 
 
 def watch(shots: Iterable[Shot], main: MainThread) -> None:
@@ -59,7 +63,7 @@ def patterns(text: str) -> tuple[str, ...]:
     scratch = os.environ.get(SCRATCH_VARIABLE, "")
     if SCRATCH in text:
         text = text.replace(SCRATCH, glob.escape(scratch))
-    bases = [glob.escape(base) for base in (os.getcwd(), scratch) if base]
+    bases = [glob.escape(base) for base in (scratch, os.getcwd()) if base]
     return tuple(dict.fromkeys(os.path.normpath(os.path.join(base, text)) for base in bases))
 
 
@@ -169,16 +173,18 @@ def _serve_torch_save(seen: _Seen) -> None:
 class _Folders:
     """Watches the folders in which a matching file may appear, those that come later included.
 
-    A pattern is followed from its last folder that is named plainly. Hidden folders and those of installed
-    packages are left out unless the pattern names them, and so is what exceeds :data:`FOLDERS_MAX`.
+    A pattern is followed from its last folder that is named plainly. Hidden folders, those of installed
+    packages and those of runs are left out unless the pattern names them, and so is what exceeds
+    :data:`FOLDERS_MAX`.
     """
 
     def __init__(self, seen: _Seen) -> None:
         self._seen = seen
-        self._bases = [_base(p) for one in seen.waiting for p in one.patterns]
+        self._bases = list(dict.fromkeys(_base(p) for one in seen.waiting for p in one.patterns))
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(_CLOEXEC)
         self._paths: dict[int, str] = {}
+        self._counts: Counter[str] = Counter()  # of the folders below each base
         self._told: set[int] = set()  # renames whose file was told under its old name
 
     def start(self) -> None:
@@ -200,24 +206,35 @@ class _Folders:
 
     def _add(self, folder: str, existing: bool) -> None:
         """Watch ``folder`` and what is in it. ``existing``: it came just now, and files in it are new."""
-        stack = [folder]
-        while stack and len(self._paths) < FOLDERS_MAX:
-            path = stack.pop()
+        waiting = deque([folder])
+        while waiting:
+            path = waiting.popleft()
+            base = self._base_of(path)
+            if self._counts[base] >= FOLDERS_MAX:
+                continue
             number = self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK)
             if number < 0:
                 continue
+            self._counts[base] += number not in self._paths
             self._paths[number] = path
             for entry in _entries(path):
                 if entry.is_dir(follow_symlinks=False):
                     if self._wanted(entry.path) and not self._left_out(entry.path):
-                        stack.append(entry.path)
+                        waiting.append(entry.path)
                 elif existing:
                     self._written(entry.path)
 
     def _left_out(self, folder: str) -> bool:
+        if _is_run(folder):
+            return folder not in self._bases  # the arm's own folder in it is a base
         name = os.path.basename(folder)
-        hidden = name.startswith(".") or name in _SKIPPED
-        return hidden and not any(b == folder or b.startswith(folder + "/") for b in self._bases)
+        out = name.startswith(".") or name in _SKIPPED
+        return out and not any(b == folder or b.startswith(folder + "/") for b in self._bases)
+
+    def _base_of(self, folder: str) -> str:
+        """The nearest base that it lies in; empty on the way to one."""
+        around = [b for b in self._bases if f"{folder}/".startswith(f"{b.rstrip('/')}/")]
+        return max(around, key=len, default="")
 
     def _follow(self) -> None:
         while True:
@@ -231,7 +248,9 @@ class _Folders:
                 at += _EVENT.size
                 name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
                 at += length
-                if number in self._paths and name:
+                if mask & _IGNORED and (gone := self._paths.pop(number, None)):
+                    self._counts[self._base_of(gone)] -= 1
+                elif number in self._paths and name:
                     self._happened(os.path.join(self._paths[number], name), mask, cookie)
 
     def _happened(self, path: str, mask: int, cookie: int) -> None:
@@ -270,6 +289,10 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
             yield from entries
     except OSError:
         return
+
+
+def _is_run(folder: str) -> bool:
+    return bool(_RUN.fullmatch(os.path.basename(folder))) and os.path.isfile(f"{folder}/run.json")
 
 
 def _base(pattern: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+import types
 from pathlib import Path
 
 import pytest
@@ -11,12 +14,13 @@ from chaoskit.faults.kill import Kill
 from chaoskit.faults.raise_ import Raise
 from chaoskit.history import BATCHES, Finished, Injected, Malfunction, Raised, Reached
 from chaoskit.model import Phase, Trigger
+from chaoskit.rank import writes
 
 pytestmark = pytest.mark.timeout(60)
 KILL = Kill((0,))
 
 SCRIPT = """\
-    import os, pathlib, torch, torch.distributed as dist
+    import os, pathlib, time, torch, torch.distributed as dist
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
     from mine.parts import Box, note
@@ -46,16 +50,18 @@ SCRIPT = """\
             done(n)
             torch.save(torch.zeros(250_000), folder / f"{n}.pt"); note("saved", n)
             with open(folder / f"{n}.txt", "w") as file:
-                for _ in range(400):
+                for _ in range(PARTS if n == 3 else 1):
                     file.write("x" * 1_000_000)
-                    if n < 3:
-                        break
+                    time.sleep(0.01)
             note("written", n)
         dist.destroy_process_group()
 
     if __name__ == "__main__":
         main()
 """
+LONG = SCRIPT.replace("PARTS", "3000")
+"""Writes of a text go on for so long that no fault is late, whatever else the machine does."""
+SCRIPT = SCRIPT.replace("PARTS", "1")
 PARTS = """\
 def note(what, n):
     print(what, n, flush=True)
@@ -113,7 +119,7 @@ CASES = [
 
 @pytest.mark.parametrize(("when", "last"), CASES, ids=[str(c[0]) for c in CASES])
 def test_it_fires_where_it_is_meant(folder: Path, when: Trigger, last: str) -> None:
-    run = run_script(folder, SCRIPT, (KILL, when))
+    run = run_script(folder, LONG if when.kind == "write" else SCRIPT, (KILL, when))
     assert not run.of(Malfunction)
     assert run.exit_codes == {0: -9}, run.output[0]
     assert len(run.of(Injected)) == 1
@@ -126,8 +132,43 @@ def test_a_file_that_torch_saves_has_its_first_byte_when_it_fires_and_no_second(
 
 
 def test_a_file_that_python_writes_is_met_in_its_first_part(folder: Path) -> None:
-    run_script(folder, SCRIPT, (KILL, Trigger("write", path="*.txt", nth=3)))
-    assert 0 < (folder / "3.txt").stat().st_size < 300_000_000  # of 400 MB
+    run_script(folder, LONG, (KILL, Trigger("write", path="*.txt", nth=3)))
+    assert 0 < (folder / "3.txt").stat().st_size < 1_000_000_000  # of 3 GB, which take 30 s
+
+
+def test_folders_of_runs_and_many_others_keep_no_file_from_being_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    base = folder / "own"
+    for many in range(20):
+        (folder / f"data{many}" / "deep").mkdir(parents=True)
+    run = folder / "runs" / "20260102-030405-6"
+    (run / "scenario" / "arm").mkdir(parents=True)
+    (run / "run.json").touch()
+    base.mkdir()
+    monkeypatch.setattr(writes, "FOLDERS_MAX", 23)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("CHAOSKIT_SCRATCH", str(base))
+    told = types.SimpleNamespace(matches=lambda path: path.endswith(".pt"), ended=lambda path: None)
+    told.first_byte = seen.append
+    told.waiting = [writes._Waiting(None, writes.patterns("*.pt"))]  # type: ignore[arg-type]
+    watched = writes._Folders(told)
+    watched.start()
+    try:
+        names = set(watched._paths.values())
+        assert {str(base), str(folder), str(folder / "data0"), str(folder / "runs")} <= names
+        assert len(names) == 24
+        assert not [name for name in names if name.endswith(("deep", "arm", "-6"))]
+        (run / "scenario" / "arm" / "other.pt").write_bytes(b"x")
+        (base / "new").mkdir()
+        (base / "new" / "mine.pt").write_bytes(b"x")
+        until = time.monotonic() + 30
+        while not seen and time.monotonic() < until:
+            time.sleep(0.01)
+        assert seen[:1] == [str(base / "new" / "mine.pt")]
+    finally:
+        os.close(watched._fd)
 
 
 def test_what_is_saved_is_the_same_with_and_without_a_trigger(folder: Path) -> None:
