@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from chaoskit.compare.comparison import Comparison
 from chaoskit.reports.compare_sections import Standing, conclusion, heading, sections, standing, unchanged
-from chaoskit.reports.wording import safe
+from chaoskit.reports.markdown_text import CHARACTERS_MAX, code
 
-CHARACTERS_MAX = 60_000
-"""A comment on GitHub may have 65,536."""
 _MARK: Final[dict[Standing, str]] = {"broke": "❌", "failing": "⚠️", "unclear": "❔", "kept": "✅"}
 
 
@@ -38,12 +35,3 @@ def render(found: Comparison) -> str:
     if left_out:
         lines += ["", f"{left_out} more lines are left out; `--format json` has all."]
     return "\n".join(lines) + "\n"
-
-
-def code(text: str) -> str:
-    """Return ``text`` as code, in which Markdown finds neither links nor mentions nor HTML."""
-    shown = safe(text)
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if shown.startswith("`") or shown.endswith("`") or not shown else ""
-    return f"{fence}{space}{shown}{space}{fence}"

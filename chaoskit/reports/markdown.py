@@ -6,12 +6,12 @@ links nor mentions nor HTML. What is not held stands first, and the whole is of 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.judged import Judged, is_watch, result_in_words
+from chaoskit.reports.markdown_text import CHARACTERS_MAX, code, fence, table_row
 from chaoskit.reports.repeats import Same, by_arm
 from chaoskit.reports.wording import (
     LONGEST_NAME,
@@ -26,8 +26,6 @@ from chaoskit.reports.wording import (
     words,
 )
 
-CHARACTERS_MAX = 60_000
-"""A comment on GitHub may have 65,536."""
 _FOR_TABLE = CHARACTERS_MAX // 2
 _FOR_ENDING = 1_000
 _ORDER = (Result.NOT_HELD, Result.INCONCLUSIVE, Result.SKIPPED, Result.NOT_NEEDED, Result.HELD)
@@ -65,7 +63,10 @@ def render(judged: Judged) -> str:
     parts += kept
     if len(kept) < len(details):
         parts.append(f"Details of {plural(len(details) - len(kept), 'more arm')} left out.")
-    parts.append(f"{_code(origin_of(judged.seed, judged.torch))}, run directory {_code(str(judged.run_dir))}")
+    origin, run_dir = (
+        code(t, LONGEST_NAME) for t in (origin_of(judged.seed, judged.torch), str(judged.run_dir))
+    )
+    parts.append(f"{origin}, run directory {run_dir}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -94,10 +95,10 @@ def _rows(result: ScenarioResult, called: str) -> Iterator[str]:
     said = f"{_MARK[result.result]} {result_in_words(result)}"
     groups = [group for arm in by_arm(result.verdicts) for group in arm.groups]
     for same in groups:
-        yield _row(_cell(name), said, *_arm_cells(same))
+        yield table_row([_cell(name), said, *_arm_cells(same)])
         name, said = "", ""
     if not groups:
-        yield _row(_cell(name), said, "", "", "", _cell(result.reason))
+        yield table_row([_cell(name), said, "", "", "", _cell(result.reason)])
 
 
 def _arm_cells(same: Same) -> Iterator[str]:
@@ -106,10 +107,6 @@ def _arm_cells(same: Same) -> Iterator[str]:
     yield outcome_of(verdict) + ("" if verdict.status is Status.PASS else f" ({words(verdict.status)})")
     yield latency_of(verdict)
     yield _cell(culprits_of(verdict))
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _details(result: ScenarioResult, called: str) -> Iterator[str]:
@@ -130,9 +127,9 @@ def _facts(verdict: Verdict) -> str:
 
 
 def _folded(title: str, text: str) -> str:
-    fence = "`" * (1 + max(2, *(len(run) for run in re.findall("`+", text + "`"))))
+    mark = fence(text, 3)
     head = f"<details><summary><code>{_html(safe(title, longest=LONGEST_NAME))}</code></summary>"
-    return f"{head}\n\n{fence}text\n{text}\n{fence}\n\n</details>"
+    return f"{head}\n\n{mark}text\n{text}\n{mark}\n\n</details>"
 
 
 def _html(text: str) -> str:
@@ -143,13 +140,5 @@ def _html(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Return ``text`` as code in a cell of a table, in which ``|`` would end it even there."""
-    return _code(text).replace("|", r"\x7c")  # renderers differ in what they make of a backslash before it
-
-
-def _code(text: str) -> str:
-    """Return ``text`` as inline code: what stands in it is text, whatever it looks like."""
-    shown = safe(text, longest=LONGEST_NAME)
-    if not shown.strip():
-        return ""
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
-    return f"{fence} {shown} {fence}" if "`" in shown or shown != shown.strip() else f"{fence}{shown}{fence}"
+    # Renderers differ in what they make of a backslash before it.
+    return code(text, LONGEST_NAME).replace("|", r"\x7c")

@@ -1,24 +1,22 @@
 """Progress where nobody can watch a table (a pipe, a CI log): one line per finished arm and scenario.
 
-Where nothing ends for a while, a line says so now and then. Each line is flushed as it comes. A reader that
-goes away ends the lines, never the run.
+Where nothing ends for a while, a line says so now and then.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 from rich.console import Console
 from rich.text import Text
 
 from chaoskit.model import ScenarioResult, Status, Verdict
 from chaoskit.reports.console import STYLE, Pen
-from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.heartbeat import EVERY_S
+from chaoskit.reports.lines import Telling
 from chaoskit.reports.wording import culprits_of, latency_of, outcome_of, plural, seconds, words
 from chaoskit.request import WATCH, ArmId, Silent
 
@@ -26,51 +24,23 @@ REASON_MAX = 120
 """Characters of a reason on a line."""
 
 
-class _Lines:
-    """Prints lines, from any thread, until the reader goes away."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._lock = threading.Lock()
-        self._gone = False
-
-    def print(self, line: Text) -> None:
-        with self._lock:
-            if self._gone:
-                return
-            try:
-                self._console.print(line, soft_wrap=True)
-                self._console.file.flush()
-            except (OSError, ValueError):  # ValueError: the file was closed
-                self._gone = True
-
-
-class ProgressLines:
+class ProgressLines(Telling):
     """An observer of a run (see chaoskit.request) that prints plain lines."""
 
     def __init__(
         self, console: Console, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._lines = _Lines(console)
-        self._pen = Pen(console)
+        super().__init__(console, every_s)
         self._clock = clock
         self._total = 0
         self._done = 0
         self._running: dict[ArmId, tuple[float, float]] = {}
         """Since when, and how long it may take."""
-        self._heartbeat = Heartbeat(self._still_running, every_s)
-
-    def __enter__(self) -> Self:
-        self._heartbeat.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._heartbeat.__exit__()
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
         self._total = len(arms)
         where = self._pen.text(str(run_dir))
-        self._print(Text(f"{plural(len(arms), 'arm')}, seed {seed}, run directory {where}"))
+        self._say(f"{plural(len(arms), 'arm')}, seed {seed}, run directory {where}")
 
     def arm_started(self, arm: ArmId, limit_s: float) -> None:
         self._running[arm] = (self._clock(), limit_s)
@@ -84,7 +54,7 @@ class ProgressLines:
         reason = self._reason(verdict) if verdict.status is not Status.PASS else ""
         number = f"[{self._done:>{len(count)}}/{count}] "
         status = (f"{words(verdict.status):<12}", STYLE[verdict.status])
-        self._print(Text.assemble(number, status, " ", name, "  ", self._pen.text(facts), reason))
+        self._say(Text.assemble(number, status, " ", name, "  ", self._pen.text(facts), reason))
 
     def _reason(self, verdict: Verdict) -> str:
         """Its begin: the summary has the whole, once for all repeats."""
@@ -94,14 +64,13 @@ class ProgressLines:
 
     def scenario_ended(self, result: ScenarioResult) -> None:
         outcome = (words(result.result), STYLE[result.result])
-        self._print(Text.assemble(self._pen.name(result.name), " ", outcome))
+        self._say(Text.assemble(self._pen.name(result.name), " ", outcome))
 
     def arm_waits(self, arm: ArmId, said: str, since_s: float) -> None:
         if said:
-            self._print(waiting_line(arm, said, self._clock() - since_s, self._pen))
+            self._say(waiting_line(arm, said, self._clock() - since_s, self._pen))
 
     def _still_running(self, passed_s: float) -> None:
-        """A sign of life, from the heartbeat's thread."""
         running = sorted(dict(self._running).items(), key=lambda one: one[1][0])
         said = f"{self._done}/{max(self._total, self._done)} arms done, {len(running)} running"
         if running:
@@ -111,32 +80,19 @@ class ProgressLines:
             said += f", the longest {arm_name(arm, self._pen)} ({longest})"
         self._lines.print(Text(f"after {seconds(passed_s)}: {said}", style="dim"))
 
-    def _print(self, line: Text) -> None:
-        self._heartbeat.said()
-        self._lines.print(line)
 
-
-class StartLine(Silent):
+class StartLine(Telling, Silent):
     """An observer that prints where the run directory is, and later that it still watches: what follows is
     one report anyway."""
 
     def __init__(self, console: Console, what: str, every_s: float = EVERY_S) -> None:
-        self._lines = _Lines(console)
-        self._pen = Pen(console)
+        super().__init__(console, every_s)
         self._what = what
         self._waits: tuple[ArmId, str, float] | None = None
-        self._heartbeat = Heartbeat(self._still_running, every_s)
-
-    def __enter__(self) -> Self:
-        self._heartbeat.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._heartbeat.__exit__()
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
         where = self._pen.text(str(run_dir))
-        self._lines.print(Text(f"watching {self._pen.name(self._what)}, seed {seed}, run directory {where}"))
+        self._say(f"watching {self._pen.name(self._what)}, seed {seed}, run directory {where}")
 
     def _still_running(self, passed_s: float) -> None:
         line = f"still watching {self._pen.name(self._what)} after {seconds(passed_s)}"

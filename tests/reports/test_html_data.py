@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from chaoskit import recorded
 from chaoskit.history import Completed, Ended, Entered, Event, GuardFired, Injected, Raised, Replicated
 from chaoskit.model import Culprit
+from chaoskit.reports.frame.data import in_script
 from chaoskit.reports.html import arm_view, bins, lanes, marks, packing, timeline
 from chaoskit.reports.html.scene import at_fault
 
@@ -53,7 +54,7 @@ def test_cells_come_back(values: list[packing.Cell]) -> None:
 
 @given(st.text(st.characters()))
 def test_no_text_leaves_its_script_element(text: str) -> None:
-    packed = packing.in_script({text: [text]})
+    packed = in_script({text: [text]})
     assert not set("<>&\u2028\u2029") & set(packed)
     assert packed.isascii()
     assert json.loads(packed) == {text: [text]}

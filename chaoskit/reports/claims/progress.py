@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import Self
 
 from rich.console import Console
+from rich.text import Text
 
 from chaoskit.model import ScenarioResult, Status, Verdict
-from chaoskit.reports.console import Pen
-from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.heartbeat import EVERY_S
+from chaoskit.reports.lines import Telling
 from chaoskit.reports.progress_lines import arm_name
 from chaoskit.reports.wording import outcome_of, plural, seconds
 from chaoskit.request import ArmId
 
 
-class ClaimsProgress:
-    """An observer of a run (see chaoskit.request) that prints plain lines, until the reader goes away."""
+class ClaimsProgress(Telling):
+    """An observer of a run (see chaoskit.request) that prints plain lines."""
 
     def __init__(self, console: Console, every_s: float = EVERY_S) -> None:
-        self._console = console
-        self._pen = Pen(console)
+        super().__init__(console, every_s)
         self._total = 0
         self._done = 0
         self._running: dict[ArmId, float] = {}
-        self._gone = False
         self._skipped: set[str] = set()  # reasons that were told: one reason often skips all arms
-        self._heartbeat = Heartbeat(self._still_running, every_s)
-
-    def __enter__(self) -> Self:
-        self._heartbeat.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._heartbeat.__exit__()
 
     def run_started(self, run_dir: object, seed: int, arms: tuple[ArmId, ...]) -> None:
         self._total = len(arms)
@@ -63,17 +53,4 @@ class ClaimsProgress:
     def _still_running(self, passed_s: float) -> None:
         total = max(self._total, self._done)
         line = f"after {seconds(passed_s)}: {self._done}/{total} done, {len(self._running)} running"
-        self._print(line)
-
-    def _say(self, line: str) -> None:
-        self._heartbeat.said()
-        self._print(line)
-
-    def _print(self, line: str) -> None:
-        if self._gone:
-            return
-        try:
-            self._console.print(line, soft_wrap=True)
-            self._console.file.flush()
-        except (OSError, ValueError):  # ValueError: the file was closed
-            self._gone = True
+        self._lines.print(Text(line))

@@ -1,17 +1,11 @@
-"""The page of a cost: one file that loads nothing and sends nothing, without script.
-
-Every value goes through :func:`chaoskit.reports.wording.safe` and is escaped. Plots are pictures, drawn for
-light and for dark.
-"""
+"""The page of a cost, without script. Plots are pictures that it holds, drawn for light and for dark."""
 
 from __future__ import annotations
 
 import base64
-import functools
-import hashlib
 from dataclasses import dataclass
+from typing import Final
 
-import jinja2
 from markupsafe import Markup
 
 from chaoskit.cost.limit import standing
@@ -29,9 +23,9 @@ from chaoskit.reports.cost.rows import (
     rows,
     title,
 )
-from chaoskit.reports.wording import safe
+from chaoskit.reports.frame.page import Frame
 
-STYLE = "cost.css"
+_PAGE: Final = Frame("chaoskit.reports.cost", "cost.html", "cost.css", pictures=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +34,8 @@ class Picture:
 
     title: str
     says: str
-    light: str
-    dark: str
+    light: Markup
+    dark: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +48,11 @@ class Said:
 
 def render(report: CostReport, limit: float | None = None) -> str:
     """Return the page."""
-    environment = _templates()
-    assert environment.loader is not None
-    style = environment.loader.get_source(environment, STYLE)[0]
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
     names, detections = detected(report)
     found = list(rows(report, limit))
-    return environment.get_template("cost.html").render(
-        title=title(report),
-        policy=policy,
-        style=Markup(style),  # noqa: S704 - our own file
-        origin=origin(report),
+    return _PAGE.render(
+        title(report),
+        origin(report),
         interrupted=report.interrupted,
         sentences=_sentences(report, limit),
         limit="" if limit is None else limited(report, limit),
@@ -100,28 +86,5 @@ def _pictures(report: CostReport) -> list[Picture]:
     ]
 
 
-def _address(svg: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _shown(value: object) -> object:
-    """What is put out for a value: never a character that hides or reorders others."""
-    if not isinstance(value, str) or isinstance(value, Markup) or value.startswith("data:image/svg+xml;"):
-        return value
-    return safe(value)
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("chaoskit.reports.cost"),
-        autoescape=True,
-        finalize=_shown,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def _address(svg: bytes) -> Markup:
+    return Markup("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"))  # noqa: S704 - no signs

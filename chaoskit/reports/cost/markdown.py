@@ -8,7 +8,6 @@ from chaoskit.cost.limit import exit_code
 from chaoskit.cost.sentence import by_treatment, sentence
 from chaoskit.cost.values import CostReport
 from chaoskit.errors import ExitCode
-from chaoskit.reports.compare_markdown import code
 from chaoskit.reports.cost.rows import (
     EXTRAPOLATED,
     WATCHED,
@@ -19,9 +18,9 @@ from chaoskit.reports.cost.rows import (
     rows,
     title,
 )
+from chaoskit.reports.markdown_text import CHARACTERS_MAX, code, table_row
 from chaoskit.reports.wording import safe
 
-CHARACTERS_MAX = 60_000
 _MARK = {ExitCode.OK: "✅", ExitCode.NOT_HELD: "❌"}
 
 
@@ -44,8 +43,8 @@ def _prices(report: CostReport, limit: float | None) -> Iterable[str]:
     heads = ["what", "case", "plain", "with", "cost", "95 % interval", "rounds/starts"]
     with_bandwidth = any(row.bandwidth for row in found)
     heads += (["bus GB/s"] if with_bandwidth else []) + (["limit"] if limit is not None else [])
-    yield _row(heads)
-    yield _row(["---", "---", *["--:"] * (len(heads) - 2)])
+    yield table_row(heads)
+    yield table_row(["---", "---", *["--:"] * (len(heads) - 2)])
     for row in found:
         cells = [cell(row.treatment), cell(row.case)]
         if row.said:
@@ -54,7 +53,7 @@ def _prices(report: CostReport, limit: float | None) -> Iterable[str]:
             cost = f"**{row.cost}**" if row.is_difference else row.cost
             cells += [row.plain, row.treated, cost, row.interval, row.rounds]
             cells += ([row.bandwidth] if with_bandwidth else []) + ([row.limit] if limit is not None else [])
-        yield _row(cells)
+        yield table_row(cells)
 
 
 def _detection(report: CostReport) -> Iterable[str]:
@@ -62,15 +61,11 @@ def _detection(report: CostReport) -> Iterable[str]:
     if not found:
         return
     yield "\n### Until the job has ended\n"
-    yield _row(["after", *(cell(name) for name in names)])
-    yield _row(["---", *["--:"] * len(names)])
+    yield table_row(["after", *(cell(name) for name in names)])
+    yield table_row(["---", *["--:"] * len(names)])
     for row in found:
-        yield _row([f"{row.fault} ({cell(row.scenario)})", *(safe(time) for time in row.times)])
+        yield table_row([f"{row.fault} ({cell(row.scenario)})", *(safe(time) for time in row.times)])
     yield f"\n{EXTRAPOLATED} {WATCHED}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def cell(text: str) -> str:

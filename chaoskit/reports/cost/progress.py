@@ -5,7 +5,6 @@ An observer of the measuring (chaoskit.cost.request), and of the engine while de
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from chaoskit.cost.sentence import FAULTS, cost, duration
 from chaoskit.cost.telling import is_scant, untold
 from chaoskit.cost.values import Case, Comparison, Estimate
 from chaoskit.model import Outcome, Verdict
-from chaoskit.reports.console import Pen
 from chaoskit.reports.cost.rows import step
-from chaoskit.reports.heartbeat import EVERY_S, Heartbeat
+from chaoskit.reports.heartbeat import EVERY_S
+from chaoskit.reports.lines import Telling
 from chaoskit.reports.wording import plural, seconds
 from chaoskit.request import ArmId, Silent
 
@@ -52,7 +51,7 @@ class Expected:
         return f"{each}{arms}, about {duration(all_s, rough=True)} in all"
 
 
-class CostProgress(Silent):
+class CostProgress(Telling, Silent):
     """Tells of comparisons as they begin, narrow and end, then of the arms of detection."""
 
     def __init__(
@@ -63,15 +62,13 @@ class CostProgress(Silent):
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(console, every_s)
         self._console = console
-        self._pen = Pen(console)
         self._expected = expected
         self._total = expected.comparisons
         self._budget_s = expected.budget_s
         self._live = live
         self._clock = clock
-        self._lock = threading.Lock()
-        self._gone = False
         self._number = 0
         self._what = ""
         self._said = ""
@@ -79,17 +76,15 @@ class CostProgress(Silent):
         self._spinner: Spinner | None = None
         self._announced = False
         self._arms = self._arms_ended = 0
-        self._heartbeat = Heartbeat(self._still_running, every_s)
 
     def __enter__(self) -> Self:
         if self._live:
             self._spinner = self._console.status("")
             self._spinner.start()
-        self._heartbeat.__enter__()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self._heartbeat.__exit__()
+        super().__exit__()
         if self._spinner is not None:
             self._spinner.stop()
 
@@ -100,7 +95,7 @@ class CostProgress(Silent):
             return
         self._announced = True
         where = self._pen.text(str(run_dir))
-        self._line(f"{self._expected.said()}, seed {seed}, run directory {where}")
+        self._say(f"{self._expected.said()}, seed {seed}, run directory {where}")
 
     def comparison_started(self, treatment: str, case: Case) -> None:
         self._number += 1
@@ -121,13 +116,13 @@ class CostProgress(Silent):
     def comparison_ended(self, comparison: Comparison) -> None:
         estimate = comparison.estimate
         if estimate is None:
-            self._line(f"{self._what}: not timed: {self._pen.text(comparison.problem)}", "yellow")
+            self._say(f"{self._what}: not timed: {self._pen.text(comparison.problem)}", "yellow")
             return
         if why := untold(estimate):
-            self._line(self._plain(f"{self._what}: {why}"), "yellow")
+            self._say(self._plain(f"{self._what}: {why}"), "yellow")
             return
         times = f"{step(estimate.plain_s)} → {step(estimate.with_s)}"
-        self._line(self._plain(f"{self._what}: {cost(estimate)}, {times}"))
+        self._say(self._plain(f"{self._what}: {cost(estimate)}, {times}"))
 
     # ------------------------------------------------------------ detection
 
@@ -135,7 +130,7 @@ class CostProgress(Silent):
         self._arms, self._arms_ended = len(arms), 0
         self._what = "detection"
         where = self._pen.text(str(run_dir))
-        self._line(f"detection: {plural(len(arms), 'arm')} with a fault, run directory {where}")
+        self._say(f"detection: {plural(len(arms), 'arm')} with a fault, run directory {where}")
 
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
         self._arms_ended += 1
@@ -147,32 +142,17 @@ class CostProgress(Silent):
         under = f" under {self._pen.name(names[place])}" if place < len(names) else ""
         self._said = f"{self._arms_ended} of {self._arms} arms ended"
         self._show(self._said)
-        self._line(f"detection [{self._arms_ended}/{self._arms}] {fault}{under}: {came}")
+        self._say(f"detection [{self._arms_ended}/{self._arms}] {fault}{under}: {came}")
 
     # ------------------------------------------------------------ printing
 
     def _still_running(self, passed_s: float) -> None:
-        """A sign of life, from the heartbeat's thread."""
         if not self._live:
-            self._print(Text(f"after {seconds(passed_s)}: {self._what}: {self._said}", "dim"))
+            self._lines.print(Text(f"after {seconds(passed_s)}: {self._what}: {self._said}", "dim"))
 
     def _show(self, said: str) -> None:
         if self._spinner is not None:
             self._spinner.update(Text(f"{self._what}: {said}"))
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._heartbeat.said()
-        self._print(Text(text, style))
-
-    def _print(self, line: Text) -> None:
-        with self._lock:
-            if self._gone:
-                return
-            try:
-                self._console.print(line, soft_wrap=True)
-                self._console.file.flush()
-            except (OSError, ValueError):  # the reader went away; the measurement goes on
-                self._gone = True
 
     def _plain(self, text: str) -> str:
         """Signs of ours are read also where only ASCII can be printed."""

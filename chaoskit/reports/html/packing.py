@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 FULL: Final = len(DIGITS) - 1
-_IN_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 Cell = tuple[int, int, int, int]
-Json = str | int | float | bool | None | Sequence["Json"] | dict[str, "Json"]
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -57,8 +54,3 @@ def share(part: float, whole: float) -> int:
     if part <= 0 or whole <= 0:
         return 0
     return max(1, min(FULL, round(FULL * part / whole)))
-
-
-def in_script(value: Json) -> str:
-    """Return JSON that may stand in a script element, whatever texts are in it."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Final
 
+from markupsafe import Markup
+
 from chaoskit.arm_record import ArmRecord
 from chaoskit.model import Result, ScenarioResult, Status, Verdict
 from chaoskit.reports.html import arm_view, rendering, settings, timeline
@@ -39,7 +41,7 @@ class Page:
         self._verdicts = judged.verdicts
         self._room = Room(PAGE_BYTES - TAIL_BYTES, self._verdicts)
         self._profiles: dict[settings.ProfileSettings, int] = {}
-        self._profile_texts: list[str] = []
+        self._profile_texts: list[Markup] = []
         self._left_out = 0
         self._names = [
             (judged.name_of(r), (judged.programs and is_watch(r) and "watched") or "")
@@ -49,9 +51,9 @@ class Page:
 
     def write(self, arms: Iterable[ArmRecord]) -> None:
         """Write all of it. ``arms`` are read one at a time, in the order of the verdicts."""
-        text = self._head()
-        self._stream.write(text)
-        self._room.left -= _size(text)
+        before, after = self._around()
+        self._stream.write(before)
+        self._room.left -= _size(before)
         records = iter(arms)
         for number, verdict in enumerate(self._verdicts, 1):
             record = next(records, None) or _lost(self._judged, verdict)
@@ -59,11 +61,11 @@ class Page:
             self._room.spend(_size(text))
             self._stream.write(text)
             del record  # before the next is read
-        self._stream.write(rendering.tail(self._profile_texts, self._left_out))
+        self._stream.write(rendering.rest(self._profile_texts, self._left_out) + after)
 
     # ------------------------------------------------------------ the top
 
-    def _head(self) -> str:
+    def _around(self) -> tuple[str, str]:
         judged = self._judged
         counts = Counter((r.result, result_in_words(r)) for r in judged.scenarios)
         rows, size = [], 0
@@ -74,7 +76,7 @@ class Page:
             if size > SUMMARY_BYTES:
                 break
             rows.append(row)
-        return rendering.head(
+        return rendering.around(
             Head(
                 title=f"chaoskit: {_title(judged)}",
                 origin=tuple(self._origin()),

@@ -15,10 +15,10 @@ from typing import Final
 
 from chaoskit.arm_record import ArmRecord
 from chaoskit.recorded import Form, Rows
+from chaoskit.reports.frame.data import Json, in_script
 from chaoskit.reports.html import bins, packing
 from chaoskit.reports.html.lanes import Lane
 from chaoskit.reports.html.marks import Mark, first_error
-from chaoskit.reports.html.packing import Json
 from chaoskit.reports.html.scene import Process, Scene, at_fault
 from chaoskit.reports.wording import LONGEST_NAME, safe, seconds
 
@@ -104,7 +104,7 @@ class _Shown:
         said = f"{shown} of {total} operations one by one, the others summed up" if shown < total else ""
         if len(marks) > MARKS_MAX:
             said += f"{'; ' if said else ''}the last {MARKS_MAX} of {len(marks)} marks"
-        return Timeline(packing.in_script(value), said)
+        return Timeline(in_script(value), said)
 
     def _hosts(self) -> Iterator[Json]:
         """The name of each host, and what on it did it; nothing where there is one."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Matrix, Row
+from chaoskit.reports.markdown_text import table_row
 from chaoskit.reports.matrix.words import (
     ENDED,
     LATE_SIGN,
@@ -119,7 +120,6 @@ def _legend(matrix: Matrix) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
+    yield table_row(head)
     yield f"|{'|'.join(['---'] * len(head))}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    yield from map(table_row, rows)

@@ -1,22 +1,15 @@
-"""A matrix as a heat map: one self-contained page that needs no network and forbids itself all but its own
-script and style. Whatever stands in a text, it stays a text.
-"""
+"""A matrix as a heat map: a page whose script tells all of the cell that one looks at."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-import jinja2
-from markupsafe import Markup
-
 from chaoskit.matrix.values import Cell, Column, Mark, Matrix, Row
-from chaoskit.reports.html.packing import Json, in_script
+from chaoskit.reports.frame.data import Json, in_script
+from chaoskit.reports.frame.page import Frame
 from chaoskit.reports.matrix.words import (
     ENDED,
     LATE_SIGN,
@@ -39,7 +32,7 @@ from chaoskit.reports.matrix.words import (
 from chaoskit.reports.wording import plural, safe, seconds
 
 REASON_MAX: Final = 400
-STYLE, SCRIPT = "matrix.css", "matrix.js"
+_PAGE: Final = Frame("chaoskit.reports.matrix", "page.html", "matrix.css", ("matrix.js",))
 _DIGITS: Final = 4
 
 
@@ -110,41 +103,8 @@ class View:
 
 def render(matrix: Matrix) -> str:
     """Return the page."""
-    style, script = _source(STYLE), _source(SCRIPT)
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    # Our own files, and JSON in which nothing can end a script element: no text of anybody's.
-    return _templates().get_template("page.html").render(
-        view=_view(matrix),
-        policy=policy,
-        style=Markup(style),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        data=Markup(in_script(_data(matrix))),  # noqa: S704
-    )  # fmt: skip
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("chaoskit.reports.matrix"),
-        autoescape=True,
-        finalize=lambda value: safe(value) if type(value) is str else value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _source(name: str) -> str:
-    environment = _templates()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    view = _view(matrix)
+    return _PAGE.render(view.title, view.origin, view=view, data=in_script(_data(matrix)))
 
 
 # ---------------------------------------------------------------- what is shown

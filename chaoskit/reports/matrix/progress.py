@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chaoskit.reports.console import Pen
+from chaoskit.reports.lines import Lines
 from chaoskit.reports.wording import plural, seconds
 from chaoskit.request import ArmId
 from chaoskit.verdict import Verdict
@@ -22,17 +23,15 @@ _LOOKS = 5
 
 
 class MatrixProgress:
-    """An observer of a matrix (see chaoskit.matrix.request). A reader that goes away ends the lines only."""
+    """An observer of a matrix (see chaoskit.matrix.request)."""
 
     def __init__(
         self, console: Console, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console = console
+        self._lines = Lines(console)
         self._pen = Pen(console)
         self._every_s = every_s
         self._clock = clock
-        self._lock = threading.Lock()
-        self._gone = False
         self._batch = 0
         self._done = self._total = 0
         self._began_s = self._said_s = clock()
@@ -53,6 +52,13 @@ class MatrixProgress:
             self._print(f"{plural(damaged, 'damaged line')} among the kept cells: those cells are run again")
         if changed:
             self._print(f"since these cells were kept, {' and '.join(changed)} changed: they are run again")
+
+    def program_started(self, name: str) -> None:
+        self._print(f"{name} is run once without any fault first, to see what it does")
+
+    def program_ended(self, name: str, broken: str) -> None:
+        if broken:
+            self._print(broken)
 
     def batch_started(self, what: str, to_run: int, kept: int) -> None:
         self._batch += 1
@@ -79,12 +85,5 @@ class MatrixProgress:
                 self._print(f"  {self._done} of {max(self._total, self._done)} after {passed}")
 
     def _print(self, text: str) -> None:
-        with self._lock:
-            self._said_s = self._clock()
-            if self._gone:
-                return
-            try:
-                self._console.print(Text(self._pen.text(text), style="dim"), soft_wrap=True)
-                self._console.file.flush()
-            except (OSError, ValueError):  # ValueError: the file was closed
-                self._gone = True
+        self._said_s = self._clock()
+        self._lines.print(Text(self._pen.text(text), "dim"))
