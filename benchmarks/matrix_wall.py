@@ -15,6 +15,7 @@ from _runs import named
 
 from chaoskit.matrix.making import make
 from chaoskit.matrix.request import MatrixRequest
+from chaoskit.request import RunRequest
 
 SCENARIOS = ("rank-stopped", "dtypes-differ", "oom-kept-alive", "rank-leaves-early", "rank-slow")
 """A hang, a silent corruption, a caught error, an early end, a healthy twin."""
@@ -25,7 +26,7 @@ def main() -> None:
     runs = Path(tempfile.mkdtemp(prefix="chaoskit-benchmark-"))
     try:
         scenarios = named(*(sys.argv[1:] or SCENARIOS))
-        found = make(MatrixRequest(scenarios, seed=1, runs_dir=runs, command="benchmark"))
+        found = make(MatrixRequest(RunRequest(scenarios, seed=1, runs_dir=runs, command="benchmark")))
     finally:
         shutil.rmtree(runs, ignore_errors=True)
     effort = found.effort

@@ -7,7 +7,7 @@ does not fit, a program of the user's that its fault cannot be had on.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chaoskit import admission, capabilities
@@ -30,8 +30,8 @@ from chaoskit.model import (
 )
 from chaoskit.placing import placement_of
 from chaoskit.plan import fixes_world, launcher_of, make_plan
-from chaoskit.request import WATCH, ArmId, RunRequest, WatchRequest
-from chaoskit.rerun import DEFAULTS
+from chaoskit.request import WATCH, WATCH_STALL_S, ArmId, RunRequest, WatchRequest
+from chaoskit.rerun import DEFAULTS, again
 from chaoskit.scenario import check_ranks, hardened_arm, load_profile
 from chaoskit.scenario.adapting import Unfit, adapt
 from chaoskit.scenario.survey import Survey
@@ -68,7 +68,8 @@ class Item:
 
 def watched(request: WatchRequest) -> Scenario:
     """Return the scenario that stands for a program without any fault."""
-    name = request.profile.name if request.profile is not None else DEFAULTS
+    profile = request.profile
+    name = DEFAULTS if profile is None else profile.file or profile.name
     expect = Expectation(((request.backend, Outcome.COMPLETED),))
     return Scenario(
         WATCH, "a program as it is", WATCH, request.program, Topology(request.ranks, request.backend),
@@ -90,6 +91,21 @@ def plan_to_watch(request: WatchRequest, seed: int, port: int | None) -> Plan:
         timeout_s=request.timeout_s, master_port=port, launcher=request.launcher, stall_s=request.stall_s,
         placement=placement,
     )  # fmt: skip
+
+
+def plans_of_looks(
+    request: RunRequest, items: Iterable[Item], seed: int, isolated: bool
+) -> dict[Workload, Plan]:
+    """Return the plans by which the users' programs of ``items`` are run once without any fault."""
+    programs = {item.program: item for item in items if item.program is not None and not item.skip}
+    plans = {}
+    for program, item in programs.items():
+        asked = WatchRequest(
+            program, request.ranks or item.scenario.topology.ranks, request.launcher,
+            stall_s=request.stall_s or WATCH_STALL_S, timeout_s=request.timeout_s, backend=item.backend,
+        )  # fmt: skip
+        plans[program] = plan_to_watch(asked, seed, None if isolated else admission.free_port())
+    return plans
 
 
 class Agenda:
@@ -157,7 +173,10 @@ class Agenda:
         placement, unshared = self._placement(scenario, backend, ranks)
         for repeat in range(1, self._request.repeat + 1):
             for arm, plan in self._plans(scenario, backend, repeat, ranks, notes, pace_s, placement):
-                item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = plan
+                rerun = "" if unfit_ranks else self._again(plan)  # with so many ranks there is no such arm
+                item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = dataclasses.replace(
+                    plan, rerun=rerun
+                )
         item.skip = item.skip or self._why_not(scenario, backend) or unshared
         return item
 
@@ -228,8 +247,13 @@ class Agenda:
                     notes=notes,
                     gpu_sharing=request.gpu_sharing,
                     placement=placement,
+                    program=request.program,
                 ),
             )
+
+    def _again(self, plan: Plan) -> str:
+        words = self._request.again.get((plan.scenario, plan.arm))
+        return plan.rerun if words is None else again(words, plan.backend, plan.seed)
 
     def _profile(self, arm: Arm) -> Profile:
         if self._request.profile is not None and arm.name != CONTROL:

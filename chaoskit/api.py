@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from pathlib import Path
 
 from chaoskit import engine
+from chaoskit.errors import InvalidInput
 from chaoskit.model import Profile, Scenario, Verdict
 from chaoskit.request import Observer, RunRequest
-from chaoskit.scenario import load_profile, select
+from chaoskit.scenario import load, load_profile, select
 
 
 def run(
@@ -29,11 +32,10 @@ def run(
     control arm still runs. Must be called from the main thread. Raises InvalidInput for a bad
     file or argument, with all problems at once.
     """
-    scenarios = (scenario,) if isinstance(scenario, Scenario) else tuple(select([str(scenario)]))
-    chosen = profile if profile is None or isinstance(profile, Profile) else load_profile(str(profile))
+    scenarios = (_as_in_file(scenario),) if isinstance(scenario, Scenario) else tuple(select([str(scenario)]))
     request = RunRequest(
         scenarios=scenarios,
-        profile=chosen,
+        profile=profile if profile is None else _profile(profile),
         repeat=repeat,
         seed=seed,
         ranks=ranks,
@@ -44,3 +46,20 @@ def run(
         command="chaoskit.run",
     )
     return engine.run(request, observer).verdicts
+
+
+def _as_in_file(scenario: Scenario) -> Scenario:
+    """Return the scenario; without its file, where that says something else: it was changed since."""
+    with contextlib.suppress(InvalidInput):
+        if not scenario.file or load([scenario.file]) == [scenario]:
+            return scenario
+    return dataclasses.replace(scenario, file="")
+
+
+def _profile(profile: Profile | str | Path) -> Profile:
+    if not isinstance(profile, Profile):
+        return load_profile(str(profile))
+    with contextlib.suppress(InvalidInput):
+        if not profile.file or load_profile(Path(profile.file)) == profile:
+            return profile
+    return dataclasses.replace(profile, file="")

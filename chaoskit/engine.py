@@ -16,11 +16,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from chaoskit import admission, capabilities, codec, placing, private, rundir
-from chaoskit.agenda import Agenda, Item, plan_to_watch, watched
+from chaoskit import admission, capabilities, codec, filing, placing, private, rundir
+from chaoskit.agenda import Agenda, Item, plan_to_watch, plans_of_looks, watched
 from chaoskit.errors import LaunchFailed
 from chaoskit.history import History
 from chaoskit.judge import contract
@@ -31,7 +32,6 @@ from chaoskit.model import Outcome, Plan, Status, Verdict, Workload
 from chaoskit.plan import startup_env
 from chaoskit.redacting import Redactor
 from chaoskit.request import (
-    WATCH_STALL_S,
     ArmId,
     HearsOfWaits,
     Observer,
@@ -40,25 +40,50 @@ from chaoskit.request import (
     Silent,
     WatchRequest,
 )
-from chaoskit.scenario.survey import Survey, survey_of
+from chaoskit.scenario.survey import Seen, Survey, survey_of
 from chaoskit.schedule import Began, Schedule, Task
 from chaoskit.supervisor import Supervisor
 
-__all__ = ["judge_again", "run", "watch"]
+__all__ = ["Look", "judge_again", "look", "run", "watch"]
 
 ATTEMPTS_MAX = 2
 SURVEY = "survey"
 """The folder of the run in which the user's program was run once without any fault."""
 
 
-def run(request: RunRequest, observer: Observer | None = None) -> RunResult:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One undisturbed run of a program; ``folder`` has its history."""
+
+    verdict: Verdict
+    folder: Path
+
+    @property
+    def broken(self) -> str:
+        """Why the program cannot be used, or an empty text."""
+        if self.verdict.outcome is Outcome.COMPLETED:
+            return ""
+        came = self.verdict.outcome or "no outcome"
+        return f"the program does not complete without any fault ({came}): {self.verdict.reason}"
+
+
+def run(request: RunRequest, observer: Observer | None = None, seen: Seen | None = None) -> RunResult:
     """Run what is asked and return the verdicts. What a rank does never raises here.
 
-    A user's program is run once without any fault first, to see what it does and that it completes.
+    A user's program is run once without any fault first, to see what it does and that it completes; not so
+    those of ``seen``.
     Raises InvalidInput for what cannot be run as asked, LaunchFailed where chaoskit's own
     machinery does not start. Ctrl-C and SIGTERM end every rank and give ``interrupted``.
     """
-    return _Run(request, observer or Silent()).run()
+    return _Run(request, observer or Silent(), seen=seen).run()
+
+
+def look(request: RunRequest, seen: Seen) -> tuple[dict[Workload, Look], bool]:
+    """Run only the users' programs of a request, without any fault: those that are not in ``seen``. Return
+    what came of them, and whether it was interrupted. Raises and ends as :func:`run` does."""
+    looking = _Run(request, Silent(), seen=seen, only_looks=True)
+    result = looking.run()
+    return looking.looks, result.interrupted
 
 
 def watch(request: WatchRequest, observer: Observer | None = None) -> RunResult:
@@ -79,7 +104,12 @@ def watch(request: WatchRequest, observer: Observer | None = None) -> RunResult:
 
 class _Run:
     def __init__(
-        self, request: RunRequest, observer: Observer, watched_by: WatchRequest | None = None
+        self,
+        request: RunRequest,
+        observer: Observer,
+        watched_by: WatchRequest | None = None,
+        seen: Seen | None = None,
+        only_looks: bool = False,
     ) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise LaunchFailed(
@@ -89,23 +119,26 @@ class _Run:
         self.request = request
         self.observer = observer
         self.watched_by = watched_by
+        self.only_looks = only_looks
+        self.looks: dict[Workload, Look] = {}
         self.seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
         self.torch = admission.torch_version()
         # Without network namespaces the arms share the host's ports, also with other runs.
         self.isolated = capabilities.find("network-namespaces").available
-        self.items = self._planned({}, {})
+        self.seen = seen or Seen()
+        self.items = self._planned(self.seen)
         plans = [plan for item in self.items for plan in item.plans.values()]
         self.redactor = Redactor.of(os.environ, words=sys.argv).knowing(plans)
         self.interrupted = False
 
-    def _planned(self, surveys: dict[Workload, Survey], broken: dict[Workload, str]) -> list[Item]:
+    def _planned(self, seen: Seen) -> list[Item]:
         if self.watched_by is not None:
             port = None if self.isolated else admission.free_port()
             plan = plan_to_watch(self.watched_by, self.seed, port)
             item = Item(watched(self.watched_by), plan.backend)
             item.plans[ArmId(plan.scenario, plan.arm, plan.backend, 1, 1)] = plan
             return [item]
-        return Agenda(self.request, self.seed, self.isolated, surveys, broken).items()
+        return Agenda(self.request, self.seed, self.isolated, seen.surveys, seen.broken).items()
 
     # ------------------------------------------------------------ running
 
@@ -119,6 +152,7 @@ class _Run:
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         )
         rundir.write_record(run_dir, record, self.redactor)
+        self._file(run_dir)
         try:
             self._run_all(run_dir)
         except LaunchFailed:
@@ -131,6 +165,13 @@ class _Run:
         results = tuple(item.result or item.judged() for item in self.items if item.result or item.verdicts)
         return RunResult(run_dir, self.seed, self.torch, results, wall, self.interrupted)
 
+    def _file(self, run_dir: Path) -> None:
+        """Write down what is in no file, and plan anew: the plans say how their arms are run again."""
+        request = self.request if self.watched_by else filing.filed(self.request, run_dir, self.redactor)
+        if request is not self.request:
+            self.request = request
+            self.items = self._planned(self.seen)
+
     def _run_all(self, run_dir: Path) -> None:
         active = self.request.jobs or len(os.sched_getaffinity(0))
         schedule: Schedule[ArmId, Verdict] = Schedule(active, self._gpu_supply())
@@ -142,7 +183,9 @@ class _Run:
             on_wait = self.observer.arm_waits if isinstance(self.observer, HearsOfWaits) else _unheard
             arm = _ArmRunner(run_dir, pool, stop_r, self.redactor, self.request.native, on_wait)
             if self.watched_by is None:
-                self._survey(arm)
+                self._look(arm)
+            if self.only_looks:
+                return
             todo = tuple(key for item in self.items for key in item.plans)
             self.observer.run_started(run_dir, self.seed, todo)
             for item in self.items:
@@ -167,33 +210,25 @@ class _Run:
         plans = [plan for item in self.items if not item.skip for plan in item.plans.values()]
         return PRELOAD + PRELOAD_FOR_HOSTS if any(p.network is not None for p in plans) else PRELOAD
 
-    def _survey(self, arm: _ArmRunner) -> None:
+    def _look(self, arm: _ArmRunner) -> None:
         """Run each of the users' programs once without any fault, and plan anew with what they do."""
-        programs = {item.program: item for item in self.items if item.program is not None and not item.skip}
-        surveys: dict[Workload, Survey] = {}
-        broken: dict[Workload, str] = {}
-        for number, (program, item) in enumerate(programs.items(), 1):
-            plan = self._plan_of_survey(program, item)
+        plans = plans_of_looks(self.request, self.items, self.seed, self.isolated)
+        surveys: dict[Workload, Survey] = dict(self.seen.surveys)
+        broken: dict[Workload, str] = dict(self.seen.broken)
+        for program, plan in plans.items():
+            if program in self.seen:
+                continue
+            number = len(self.looks) + 1
             arm.pool.server(startup_env(plan.profile))
             key = ArmId(SURVEY if number == 1 else f"{SURVEY}-{number}", "control", plan.backend, 1, 1)
             verdict, found = arm.watched(key, plan)
-            if verdict.outcome is Outcome.COMPLETED:
-                surveys[program] = survey_of(found)
+            one = self.looks[program] = Look(verdict, rundir.arm_dir(arm.run_dir, key))
+            if one.broken:
+                broken[program] = one.broken
             else:
-                came = verdict.outcome or "no outcome"
-                broken[program] = (
-                    f"the program does not complete without any fault ({came}): {verdict.reason}"
-                )
-        if programs:
-            self.items = self._planned(surveys, broken)
-
-    def _plan_of_survey(self, program: Workload, item: Item) -> Plan:
-        asked = WatchRequest(
-            program, self.request.ranks or item.scenario.topology.ranks, self.request.launcher,
-            stall_s=self.request.stall_s or WATCH_STALL_S, timeout_s=self.request.timeout_s,
-            backend=item.backend,
-        )  # fmt: skip
-        return plan_to_watch(asked, self.seed, None if self.isolated else admission.free_port())
+                surveys[program] = survey_of(found)
+        if self.looks:
+            self.items = self._planned(Seen(surveys, broken))
 
     def _listen(self, schedule: Schedule[ArmId, Verdict], by_key: dict[ArmId, Item], arm: _ArmRunner) -> None:
         for heard in schedule.run():

@@ -43,7 +43,7 @@ def judge_again(arm_dir: Path, *others: Path) -> Verdict:
 
 
 def _read(arm_dir: Path) -> History:
-    found, problems = _events(arm_dir / "history.jsonl")
+    found, problems = events_of(arm_dir / "history.jsonl")
     if problems:
         count = "1 line" if len(problems) == 1 else f"{len(problems)} lines; first"
         return _doubted(found, f"the history is damaged ({count}: {problems[0]})")
@@ -52,8 +52,9 @@ def _read(arm_dir: Path) -> History:
     return found
 
 
-def _events(path: Path) -> tuple[History, Sequence[Problem]]:
-    """Read a history. A large one is gone through twice and condensed, and never in memory as a whole."""
+def events_of(path: Path) -> tuple[History, Sequence[Problem]]:
+    """Read the history in a file, and what is wrong with its lines. A large one is gone through twice and
+    condensed, and never in memory as a whole."""
     size = path.stat().st_size
     if size < SURELY_SMALL:
         return history.read(path)

@@ -32,7 +32,7 @@ from chaoskit.model import (
 )
 from chaoskit.network import STORE_HOST, Network, plan_network
 from chaoskit.profiles.variables import lookup
-from chaoskit.rerun import Choices, replaced, rerun_text, same
+from chaoskit.rerun import Choices, rerun_text, same
 from chaoskit.scenario.checks import CONTROL, check_ranks, hardened_arm
 from chaoskit.scenario.profile_file import load_profile
 
@@ -80,6 +80,7 @@ def make_plan(
     notes: tuple[str, ...] = (),
     gpu_sharing: GpuSharing | None = None,
     placement: Placement | None = None,
+    program: Workload | None = None,
 ) -> Plan:
     """Return the plan of one arm.
 
@@ -89,8 +90,8 @@ def make_plan(
     workload. ``stall_s`` is the time without progress that a user's program may take to its fault,
     ``pace_s`` the longest that it was seen to take, undisturbed, from one sign of progress to the next,
     ``notes`` what was changed to fit it. ``gpu_sharing`` is the user's choice, ``placement`` how the ranks
-    are put on the GPUs that are here. Raises InvalidInput where the scenario cannot be run with so many
-    ranks.
+    are put on the GPUs that are here. ``program`` is the user's, where one has taken the place of the
+    workload. Raises InvalidInput where the scenario cannot be run with so many ranks.
     """
     arm = _arm(scenario, arm)
     chosen = Choices(
@@ -99,10 +100,10 @@ def make_plan(
         ranks,
         time_scale,
         timeout_s,
-        replaced(scenario, arm, profile, hardened_profile),
         launcher or launcher_of(scenario.workload),
         stall_s,
         gpu_sharing,
+        program,
     )
     scenario = _resized(scenario, chosen)
     production = _timeouts(scenario, hardened_profile)
@@ -146,7 +147,7 @@ def make_plan(
         gated=chosen.launcher == "forkserver"
         and not any(i.when.kind in ("init", "launch") for i in injections)
         and (network is None or network.store != STORE_HOST),
-        rerun=rerun_text(scenario, arm, chosen),
+        rerun=rerun_text(scenario, arm, profile, hardened_profile, _paced(chosen, pace_s, scale)),
         timeout_s=timeout_s,
         stall_s=_stall_s(scenario.workload, chosen),
         launcher=chosen.launcher,
@@ -277,6 +278,13 @@ def _time_scale(asked: float | None, production: Timeouts, pace_s: float, backen
         return asked
     wanted_s = max(AUTO_COLLECTIVE_S[backend], PACES * pace_s)
     return min(1.0, wanted_s / production.collective_s) if production.collective_s else 1.0
+
+
+def _paced(chosen: Choices, pace_s: float, scale: float) -> Choices:
+    """What to choose to have this again: the automatic scale of a slow program is by what was just seen."""
+    if chosen.time_scale is not None or PACES * pace_s <= AUTO_COLLECTIVE_S[chosen.backend]:
+        return chosen
+    return dataclasses.replace(chosen, time_scale=scale)
 
 
 def _start_floor_s(scenario: Scenario, chosen: Choices) -> float:

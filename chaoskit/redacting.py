@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 from chaoskit.events import Completed, Entered, Event, Replicated, Stepped
-from chaoskit.model import Plan
+from chaoskit.model import Plan, Profile
 from chaoskit.secret_shapes import HIDDEN, LONGEST_SHAPE, SHAPES, URL_LOGIN
 
 SECRET_NAME: Final = re.compile(
@@ -169,11 +169,6 @@ class Redactor:
 
     def plan(self, plan: Plan) -> Plan:
         """Return ``plan`` as it may be written: the environment of its ranks, arguments, settings."""
-        profile = dataclasses.replace(
-            plan.profile,
-            env=self.environment(plan.profile.env),
-            guards=tuple(self._settings(g) for g in plan.profile.guards),
-        )
         workload = dataclasses.replace(
             plan.workload,
             args=self.words(plan.workload.args),
@@ -181,15 +176,20 @@ class Redactor:
         )
         return dataclasses.replace(
             plan,
-            profile=profile,
+            profile=self.profile(plan.profile),
             workload=workload,
             ranks=tuple(dataclasses.replace(r, env=self.environment(r.env)) for r in plan.ranks),
-            injections=tuple(dataclasses.replace(i, fault=self._settings(i.fault)) for i in plan.injections),
+            injections=tuple(dataclasses.replace(i, fault=self.settings(i.fault)) for i in plan.injections),
             rerun=self.command(plan.rerun),
             notes=tuple(self.text(note) for note in plan.notes),
         )
 
-    def _settings(self, value: T) -> T:
+    def profile(self, profile: Profile) -> Profile:
+        """Return ``profile`` as it may be written."""
+        guards = tuple(self.settings(guard) for guard in profile.guards)
+        return dataclasses.replace(profile, env=self.environment(profile.env), guards=guards)
+
+    def settings(self, value: T) -> T:
         """Return a guard or a fault without secrets among its settings."""
         changes = {}
         for one in dataclasses.fields(value):  # type: ignore[arg-type] # each is a dataclass

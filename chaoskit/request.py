@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -14,8 +15,10 @@ class RunRequest:
     """A run of some scenarios. None means: as the scenario says, or chosen by the engine.
 
     ``profile`` replaces the profile of every arm but the control. ``profiles`` are what arms may name beside
-    the built-in ones and files. ``arms`` keeps only the arms
-    named; a hardened arm still needs its control to be judged held. ``timeout_s`` bounds each arm.
+    the built-in ones and files; a scenario that is like no file has no ``file``. Both are written down in the
+    folder of the run, so that its arms can be run again; ``again`` says for arms (a scenario and an arm of
+    it) that a command does that instead, which takes ``--backend`` and ``--seed`` besides. ``arms`` keeps
+    only the arms named; a hardened arm still needs its control to be judged held. ``timeout_s`` bounds each.
     ``require`` names capabilities whose absence makes a skip inconclusive. ``time_scale`` None is
     *auto*. ``command`` is how the user asked, for the record.
     """
@@ -23,6 +26,7 @@ class RunRequest:
     scenarios: tuple[Scenario, ...]
     profile: Profile | None = None
     profiles: tuple[Profile, ...] = ()
+    again: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     arms: tuple[str, ...] = ()
     backend: Backend | None = None
     ranks: int | None = None

@@ -1,7 +1,7 @@
 """The folder of a run: where each arm's files go, and run.json. Folders are 0700.
 
 ``runs/<time>-<seed>/`` holds run.json and ``<scenario>/<arm>[-r<repeat>][-a<attempt>]/`` with
-plan.json, history.jsonl, verdict.json and rank<N>/.
+plan.json, history.jsonl, verdict.json and rank<N>/. ``again/`` is described in :mod:`chaoskit.filing`.
 """
 
 from __future__ import annotations

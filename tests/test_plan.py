@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
-from pathlib import Path
 from typing import Any
 
 import generated
@@ -222,7 +220,6 @@ def test_a_healthy_arm_has_no_bound_but_a_limit() -> None:
 def test_the_limits_are_bounded_by_the_timeout_asked_for() -> None:
     plan = planned(stalled(1.0), timeout_s=3.0)
     assert plan.deadline_s == plan.start_limit_s == 3.0
-    assert plan.rerun.endswith("--timeout 3s")
 
 
 def test_waiting_that_the_scenario_itself_does_is_allowed_for() -> None:
@@ -236,33 +233,6 @@ def test_waiting_that_the_scenario_itself_does_is_allowed_for() -> None:
 
 def test_the_same_arm_has_another_port_under_another_seed() -> None:
     assert len({planned(KILLED, seed=seed).master_port for seed in range(20)}) > 10
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
-        ({}, []),
-        ({"backend": "nccl"}, ["--backend", "nccl"]),
-        ({"ranks": 8}, ["--ranks", "8"]),
-        ({"time_scale": 0.5}, ["--time-scale", "0.5"]),
-        ({"profile": BARE}, ["--profile", "torchrun-policy"]),
-        (
-            {"profile": dataclasses.replace(STRICT, name="mine", file="my dir/mine.yaml")},
-            ["--profile", str(Path("my dir/mine.yaml").absolute())],
-        ),
-    ],
-)
-def test_the_rerun_command_says_what_was_chosen(choices: dict[str, Any], words: list[str]) -> None:
-    for arm in ("control", "hardened"):
-        text = planned(KILLED, arm, **choices).rerun
-        assert shlex.split(text) == ["chaoskit", "run", KILLED.name, "--arm", arm, "--seed", "7", *words]
-
-
-def test_the_rerun_command_names_the_file_of_a_scenario_that_is_not_in_the_library(tmp_path: Path) -> None:
-    text = planned(dataclasses.replace(KILLED, file="x.yaml")).rerun
-    assert shlex.split(text)[2] == str(Path("x.yaml").absolute())  # to be run from any folder
-    file = str(tmp_path / "x y.yaml")
-    assert shlex.split(planned(dataclasses.replace(KILLED, file=file)).rerun)[2] == file
 
 
 def test_another_number_of_ranks() -> None:

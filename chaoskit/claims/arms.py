@@ -62,7 +62,7 @@ def _bench(name: str, backend: Backend, members: list[tuple[Claim, Trial]]) -> B
     if any(claim.setting for claim, _ in members):  # of torch as it is, the one arm is the whole truth
         arms.insert(0, Arm(CONTROL, without.name, _nothing(backend, given)))
     topology = dataclasses.replace(given.topology, backend=backend)
-    scenario = dataclasses.replace(given, name=name, topology=topology, arms=tuple(arms), known=())
+    scenario = dataclasses.replace(given, name=name, topology=topology, arms=tuple(arms), known=(), file="")
     return Bench(scenario, backend, tuple(members), tuple(profiles))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
@@ -58,6 +59,11 @@ def find(wanted: Iterable[str]) -> list[Claim]:
     if problems:
         raise InvalidInput(problems)
     return claims
+
+
+def named(claim: Claim) -> str:
+    """Return how a command names ``claim``, from any folder."""
+    return claim.name if Path(claim.file) in files() else os.path.abspath(claim.file)
 
 
 def _same_names(claims: list[Claim]) -> list[Problem]:

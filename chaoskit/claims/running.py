@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from chaoskit import rundir
-from chaoskit.claims import answering
+from chaoskit.claims import answering, reading
 from chaoskit.claims.arms import Bench, benches
 from chaoskit.claims.values import REPEATS_MIN, Claim, ClaimsReport, Surroundings
 from chaoskit.model import Backend, Verdict
 from chaoskit.request import ArmId, Observer, RunRequest, RunResult
+from chaoskit.scenario.checks import CONTROL
 
+_AGAIN = ("chaoskit", "claims", "--repeat", "1")
 Engine = Callable[[RunRequest, Observer | None], RunResult]
 
 
@@ -43,6 +45,7 @@ def run(request: ClaimsRequest, engine: Engine, observer: Observer | None = None
     asked = RunRequest(
         scenarios=tuple(bench.scenario for bench in chosen),
         profiles=tuple(profile for bench in chosen for profile in bench.profiles),
+        again={arm: again for bench in chosen for arm, again in _again(bench)},
         jobs=request.jobs,
         seed=request.seed,
         repeat=request.repeats,
@@ -52,6 +55,22 @@ def run(request: ClaimsRequest, engine: Engine, observer: Observer | None = None
     )
     load = os.getloadavg()[0]
     return report(request, chosen, engine(asked, observer), load)
+
+
+def _again(bench: Bench) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """How each arm is run again: with its claim, once; the arm without a setting with any that has one.
+
+    The first claim comes along where bounds or contracts are reckoned by its arm.
+    """
+    profiles = {profile.name: profile for profile in bench.profiles}
+    decisive = {arm.name: (profiles[arm.profile].timeouts, arm.expect) for arm in bench.scenario.arms}
+    lead = bench.members[0][0]
+    of_arm = {CONTROL: next((c for c, _ in bench.members if c.setting), lead)}
+    of_arm |= {claim.name: claim for claim, _ in bench.members}
+    for arm, given in decisive.items():
+        follows = arm == CONTROL or given != decisive[lead.name]
+        needed = dict.fromkeys(map(reading.named, [lead, of_arm[arm]] if follows else [of_arm[arm]]))
+        yield (bench.scenario.name, arm), (*_AGAIN, *needed)
 
 
 def report(request: ClaimsRequest, chosen: Sequence[Bench], ran: RunResult, load: float) -> ClaimsReport:

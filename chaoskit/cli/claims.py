@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from chaoskit.cli.option_values import BACKENDS, RANKS_MAX, SEED_MAX, Found, as_typed, library
+from chaoskit.cli.option_values import Found, as_typed, library
 from chaoskit.cli.printing import say, say_json
 from chaoskit.errors import ChaoskitError, ExitCode
 
@@ -67,7 +67,7 @@ def claims(**typed: object) -> None:
     if options.only_list:
         _list(options)
         return
-    from chaoskit.cli.run import tell_left_out
+    from chaoskit.cli.telling_first import tell_left_out
 
     asked = read(options)
     tell_left_out(sys.stderr)
@@ -113,7 +113,7 @@ def read(options: Options) -> Asked:
 
     found = Found(library())
     chosen = found.attempt(lambda: reading.find(options.names)) or []
-    backends = [found.one_of("--backend", one, BACKENDS) for one in options.backends]
+    backends = [found.backend(one) for one in options.backends]
     form, wrong = read_format(options.form)
     targets = {"--json": options.json_file, "--markdown": options.markdown}
     paths = {option: None if text is None else Path(text) for option, text in targets.items()}
@@ -127,8 +127,8 @@ def read(options: Options) -> Asked:
         tuple(chosen),
         tuple(dict.fromkeys(one for one in backends if one is not None)) or there,
         found.whole("--repeat", options.repeat, 1, REPEATS_MAX) or REPEATS_MIN,
-        found.whole("--seed", options.seed, 0, SEED_MAX),
-        found.whole("--jobs", options.jobs, 1, RANKS_MAX),
+        found.seed(options.seed),
+        found.jobs(options.jobs),
         found.runs_dir(options.runs_dir),
         as_typed(),
         absent,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaoskit.cli.cost_files import CostFiles
-from chaoskit.cli.option_values import BACKENDS, SEED_MAX, Found, Library, as_typed, did_you_mean
+from chaoskit.cli.option_values import Found, Library, as_typed, did_you_mean
 from chaoskit.cli.program import ProgramOptions, read_program
 from chaoskit.cli.reporting import Format, read_format
 from chaoskit.cost import cases, session, treatments
@@ -83,7 +83,7 @@ def read(options: CostOptions, library: Library) -> AskedCost:
     width, limit = (_share(n, t, found) for n, t in (("--width", options.width), ("--limit", options.limit)))
     if width == 0.0:
         found.add("--width 0 %: no interval is that narrow", "take 1%, or leave it out")
-    seed = found.whole("--seed", options.seed, 0, SEED_MAX)
+    seed = found.seed(options.seed)
     runs_dir = found.runs_dir(options.runs_dir)
     form, wrong = read_format(options.form)
     files = CostFiles.read(options.json, options.markdown, options.html, options.plots)
@@ -115,7 +115,7 @@ def read(options: CostOptions, library: Library) -> AskedCost:
 def _backend(options: CostOptions, found: Found) -> Backend:
     from chaoskit import capabilities
 
-    backend = found.one_of("--backend", options.backend, BACKENDS) or "gloo"
+    backend = found.backend(options.backend) or "gloo"
     if backend == "nccl" and not (capability := capabilities.find("nccl")).available:
         remedy = f"to have it: {capability.remedy}; " if capability.remedy else ""
         found.add(

@@ -11,6 +11,9 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from chaoskit.cli.printing import complain
+from chaoskit.cli.program import ProgramCommand
+from chaoskit.cli.shared_options import shared_options
+from chaoskit.cli.telling_first import tell_first
 from chaoskit.errors import ChaoskitError, ExitCode
 
 if TYPE_CHECKING:
@@ -21,15 +24,12 @@ if TYPE_CHECKING:
     Maker = Callable[[MatrixRequest, MatrixObserver], Matrix]
 
 
-@click.command("matrix")
-@click.argument("selectors", nargs=-1, metavar="[NAME|PATH|tag:TAG|all]...")
-@click.option(
-    "-k", "keyword", metavar="EXPR", help="Keep scenarios whose name, family or tags match: 'memory or data'."
-)
-@click.option(
-    "--profile",
-    metavar="NAME|FILE",
-    help="The profile to take apart (default: each scenario's own); what it lacks is looked for, too.",
+@click.command("matrix", cls=ProgramCommand)
+@shared_options(
+    one="cell",
+    profile="The profile to take apart (default: each scenario's own); what it lacks is looked for, too.",
+    repeat="Run every cell N times; one that differs is unsteady.",
+    runs_dir="Where the folder is made: DIR/matrix.",
 )
 @click.option(
     "--column",
@@ -38,33 +38,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Beside no guard and the profile, run only this: alone, without, alone-GUARD, without-GUARD.",
 )
-@click.option("--repeat", metavar="N", help="Run every cell N times; one that differs is unsteady.")
 @click.option("--resume", metavar="DIR", help="Go on with the matrix in this folder: finished cells stay.")
-@click.option("--backend", metavar="gloo|nccl", help="Use this backend instead of the scenario's.")
-@click.option("--ranks", metavar="N", help="Start N ranks instead of the scenario's number.")
-@click.option("--jobs", metavar="N", help="At most N busy cells at a time (default: the number of cores).")
-@click.option("--seed", metavar="S", help="The seed of everything random (default: drawn, and printed).")
-@click.option("--timeout", metavar="DURATION", help="Bound each cell, as 30s or 2m.")
-@click.option("--time-scale", metavar="X|auto", help="Multiply the profile's durations by X (default: auto).")
-@click.option(
-    "--require",
-    multiple=True,
-    metavar="WHAT",
-    help="A skip for want of WHAT is inconclusive. May be repeated.",
-)
-@click.option(
-    "--gpu-sharing", metavar="auto|host-ids|multi-rank", help="How ranks share GPUs where there are too few."
-)
-@click.option(
-    "--runs-dir",
-    default="runs",
-    show_default=True,
-    metavar="DIR",
-    help="Where the folder is made: DIR/matrix.",
-)
-@click.option(
-    "--format", "form", default="text", show_default=True, metavar="text|json", help="What stdout gets."
-)
 @click.option("--html", metavar="FILE", help="Also write the heat map to FILE.")
 @click.option("--markdown", metavar="FILE", help="Also write the Markdown tables to FILE.")
 @click.option("--json", metavar="FILE", help="Also write the JSON to FILE.")
@@ -81,7 +55,11 @@ def matrix(**typed: object) -> None:
     \b
     chaoskit matrix -k process
     chaoskit matrix --profile our-cluster.yaml --repeat 3
+    chaoskit matrix -k process --script train.py -- --epochs 1
     chaoskit matrix --resume runs/matrix/20260101-120000-7
+
+    A program of yours is run once without any fault first. A fault whose moment it never reaches is moved to
+    the nearest one that it does reach, and the report says so.
     """
     from chaoskit.cli.matrix_options import MatrixOptions, read
     from chaoskit.cli.option_values import library
@@ -89,6 +67,7 @@ def matrix(**typed: object) -> None:
 
     options = MatrixOptions(**typed)  # type: ignore[arg-type]  # click gives the fields by name
     asked = read(options, library())
+    tell_first(asked.request.run, asked.profile, sys.stderr)
     sys.exit(execute(asked, make, sys.stdout, sys.stderr))
 
 

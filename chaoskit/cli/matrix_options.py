@@ -7,68 +7,50 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoskit.cli.option_values import (
-    BACKENDS,
-    RANKS_MAX,
-    SEED_MAX,
-    Found,
-    Library,
-    as_typed,
-    did_you_mean,
-)
+from chaoskit.cli.option_values import Found, Library, as_typed, did_you_mean
 from chaoskit.cli.reporting import Format, read_format
-from chaoskit.cli.run_options import chosen_scenarios, time_scale
-from chaoskit.gpu.sharing import WAYS
+from chaoskit.cli.shared_options import (
+    OF_THIS_RUN,
+    SharedOptions,
+    as_words,
+    chosen_scenarios,
+    from_anywhere,
+    read_shared,
+)
 from chaoskit.matrix import asking, columns
 from chaoskit.matrix.request import MatrixRequest
 from chaoskit.matrix.values import NONE, PROFILE, Column
 from chaoskit.model import Profile, Scenario
+from chaoskit.redacting import Redactor
 from chaoskit.reports import output_file
-from chaoskit.scenario.selection import is_file
+from chaoskit.secret_shapes import HIDDEN
 
 REPEATS_MAX = 1000
 _FORMS = ("alone", "without")
+_REMEMBERED = tuple(f.name for f in dataclasses.fields(SharedOptions) if f.name not in OF_THIS_RUN)
+"""What a matrix that is gone on with is asked again, where it is not given anew; and its columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixOptions:
+class MatrixOptions(SharedOptions):
     """What the user typed. None: not given."""
 
-    selectors: tuple[str, ...] = ()
-    keyword: str | None = None
-    profile: str | None = None
     columns: tuple[str, ...] = ()
-    backend: str | None = None
-    ranks: str | None = None
-    jobs: str | None = None
-    seed: str | None = None
-    repeat: str | None = None
-    timeout: str | None = None
-    time_scale: str | None = None
-    require: tuple[str, ...] = ()
-    gpu_sharing: str | None = None
-    runs_dir: str = "runs"
     resume: str | None = None
-    form: str = "text"
     html: str | None = None
     markdown: str | None = None
     json: str | None = None
 
 
-_REMEMBERED = (
-    "selectors", "keyword", "profile", "columns", "backend", "ranks", "seed", "repeat", "timeout",
-    "time_scale", "require", "gpu_sharing",
-)  # fmt: skip
-"""What a matrix that is gone on with is asked again, where it is not given anew."""
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be done: the request, and the files that get a copy of a report."""
+    """What is to be done: the request, and the files that get a copy of a report. ``profile`` is how the user
+    called it."""
 
     request: MatrixRequest
     form: Format
     copies: tuple[tuple[str, Path], ...]
+    profile: str | None = None
 
 
 def read(options: MatrixOptions, library: Library) -> Asked:
@@ -78,72 +60,60 @@ def read(options: MatrixOptions, library: Library) -> Asked:
     if folder is not None:
         options = found.attempt(lambda: _with_remembered(options, folder)) or options
         found.raise_any()
-    scenarios = chosen_scenarios(options.selectors or ("all",), options.keyword, found)
-    profile = found.profile(options.profile)
-    request = MatrixRequest(
-        scenarios=scenarios,
-        profile=profile,
-        columns=_columns(options.columns, scenarios, profile, found),
-        backend=found.one_of("--backend", options.backend, BACKENDS),
-        ranks=found.whole("--ranks", options.ranks, 1, RANKS_MAX),
-        jobs=found.whole("--jobs", options.jobs, 1, RANKS_MAX),
-        seed=found.whole("--seed", options.seed, 0, SEED_MAX),
-        repeat=found.whole("--repeat", options.repeat, 1, REPEATS_MAX) or 1,
-        timeout_s=found.duration("--timeout", options.timeout),
-        time_scale=time_scale(options.time_scale, found),
-        require=_require(options.require, found),
-        gpu_sharing=found.one_of("--gpu-sharing", options.gpu_sharing, WAYS),
-        runs_dir=found.runs_dir(options.runs_dir),
-        folder=folder,
-        asked=_asked(options),
-        command=as_typed(),
-        again=_again(options),
-    )
+    scenarios = chosen_scenarios(options.selectors, options.keyword, found)
+    run = read_shared(options, scenarios, found, REPEATS_MAX)
+    chosen = _columns(options.columns, scenarios, run.profile, found)
     form, wrong = read_format(options.form)
     found.problems += wrong
     copies = _copies(options, found)
+    behind = options.behind or ()
+    if any(HIDDEN in word for word in behind):
+        found.add(
+            "secrets among the arguments of the program were not kept", "give all of them again: -- ARGS"
+        )
     found.raise_any()
-    return Asked(request, form, copies)
+    redactor = Redactor.of(os.environ, words=behind)
+    request = MatrixRequest(
+        run=dataclasses.replace(run, command=redactor.command(as_typed())),
+        columns=chosen,
+        folder=folder,
+        asked=_asked(options, redactor),
+        again=("chaoskit", "matrix", *as_words(options)),
+        behind=("--", *redactor.words(behind)) if behind else (),
+    )
+    return Asked(request, form, copies, options.profile)
 
 
 def _with_remembered(options: MatrixOptions, folder: Path) -> MatrixOptions:
     """The options with those of the matrix in ``folder`` where they are not given."""
     known = asking.read(folder)
+    for name in _of_another_program(options, known):
+        known.pop(name, None)
     plain = MatrixOptions()
     changes: dict[str, str | tuple[str, ...]] = {}
-    for name in _REMEMBERED:
+    for name in (*_REMEMBERED, "columns"):
         if getattr(options, name) == getattr(plain, name) and name in known:
             changes[name] = known[name]
     return dataclasses.replace(options, **changes)  # type: ignore[arg-type]  # asking.read knows the kinds
 
 
-def _asked(options: MatrixOptions) -> tuple[tuple[str, str | tuple[str, ...]], ...]:
-    """What was given, with files that can be found from anywhere."""
-    given = {name: getattr(options, name) for name in _REMEMBERED}
-    given["selectors"] = tuple(os.path.abspath(s) if is_file(s) else s for s in options.selectors)
-    if options.profile is not None:
-        given["profile"] = _absolute(options.profile)
+def _of_another_program(options: MatrixOptions, known: asking.Options) -> tuple[str, ...]:
+    """The options that are remembered of a program whose place another takes. Its arguments stay, except
+    those of a whole command."""
+    given = options.script is not None or options.module is not None
+    was_command = known.get("launcher") == "command"
+    if given and was_command and options.launcher is None:
+        return ("launcher", "behind")
+    if options.launcher is not None and (options.launcher == "command") != was_command:
+        return ("script", "module", "behind")
+    return ("script", "module") if given else ()
+
+
+def _asked(options: MatrixOptions, redactor: Redactor) -> tuple[tuple[str, str | tuple[str, ...]], ...]:
+    """What was given, with files that can be found from anywhere, and without secrets."""
+    given = {name: from_anywhere(name, getattr(options, name)) for name in (*_REMEMBERED, "columns")}
+    given["behind"] = redactor.words(options.behind or ())
     return tuple((name, value) for name, value in given.items() if value)
-
-
-def _absolute(profile: str) -> str:
-    return os.path.abspath(profile) if is_file(profile) else profile
-
-
-def _again(options: MatrixOptions) -> tuple[str, ...]:
-    """How a cell is run again, but for its scenario and column."""
-    words = ["chaoskit", "matrix"]
-    for option, value in (
-        ("--profile", options.profile and _absolute(options.profile)),
-        ("--backend", options.backend),
-        ("--ranks", options.ranks),
-        ("--repeat", options.repeat),
-        ("--timeout", options.timeout),
-        ("--time-scale", options.time_scale),
-        ("--gpu-sharing", options.gpu_sharing),
-    ):
-        words += [option, value] if value else []
-    return tuple(words)
 
 
 def _columns(
@@ -169,15 +139,6 @@ def _columns(
 
 def _column(form: str, part: str) -> Column:
     return Column("alone", part) if form == "alone" else Column("without", part)
-
-
-def _require(names: tuple[str, ...], found: Found) -> tuple[str, ...]:
-    known = [*BACKENDS, *(found.library.capabilities() if names else ())]
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"there are: {', '.join(dict.fromkeys(known))}"
-            found.add(f"--require {name!r}: nothing of that name can be required", hint)
-    return names
 
 
 def _copies(options: MatrixOptions, found: Found) -> tuple[tuple[str, Path], ...]:

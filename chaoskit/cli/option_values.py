@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from chaoskit.errors import InvalidInput, Problem
-from chaoskit.model import Backend, Launcher, Profile, Scenario
+from chaoskit.gpu.sharing import WAYS
+from chaoskit.model import Backend, GpuSharing, Launcher, Profile, Scenario
 
 T = TypeVar("T")
 
@@ -98,6 +99,18 @@ class Found:
             self.add(f"{option} {text!r}: expected a duration above 0", _DURATION_HINT)
             return None
         return value
+
+    def backend(self, text: str | None) -> Backend | None:
+        return self.one_of("--backend", text, BACKENDS)
+
+    def seed(self, text: str | None) -> int | None:
+        return self.whole("--seed", text, 0, SEED_MAX)
+
+    def jobs(self, text: str | None) -> int | None:
+        return self.whole("--jobs", text, 1, RANKS_MAX)
+
+    def gpu_sharing(self, text: str | None) -> GpuSharing | None:
+        return self.one_of("--gpu-sharing", text, WAYS)
 
     def profile(self, name: str | None) -> Profile | None:
         return None if name is None else self.attempt(lambda: self.library.load_profile(name))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.cli.judging_again import HISTORY, PLAN, SURVEY
-from chaoskit.cli.option_values import BACKENDS, RANKS_MAX, SEED_MAX, Found, Library, did_you_mean
-from chaoskit.cli.program import ProgramOptions, read_program
-from chaoskit.cli.run_options import chosen_scenarios, time_scale
+from chaoskit.cli.option_values import Found, Library, did_you_mean
+from chaoskit.cli.shared_options import SharedOptions, chosen_scenarios, read_shared
 from chaoskit.errors import usage
 from chaoskit.model import Launcher, Plan, Scenario, Workload
 from chaoskit.request import WATCH, RunRequest, WatchRequest
@@ -21,22 +22,12 @@ OUTSIDE: Launcher = "command"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """What the user typed. None: not given."""
+class PlanOptions(SharedOptions):
+    """What the user typed; of the options of a run only some. None: not given."""
 
     words: tuple[str, ...] = ()
     arm: str | None = None
-    script: str | None = None
-    module: str | None = None
     survey: str | None = None
-    behind: tuple[str, ...] | None = None
-    ranks: str | None = None
-    profile: str | None = None
-    backend: str | None = None
-    seed: str | None = None
-    time_scale: str | None = None
-    within: str | None = None
-    timeout: str | None = None
     output: str | None = None
 
 
@@ -53,7 +44,8 @@ def read(options: PlanOptions, library: Library) -> Planned:
     """Return the plan that the options ask for. Raises InvalidInput with all that is wrong with them."""
     found = Found(library)
     scenario = _scenario(options, found)
-    program, _ = read_program(ProgramOptions(options.script, options.module, None, options.behind), found)
+    request = read_shared(options, (), found, repeats_max=1)
+    program = request.program
     survey = None if options.survey is None else found.attempt(lambda: surveyed(Path(options.survey or "")))
     notes: tuple[str, ...] = ()
     if scenario is not None and program is not None:
@@ -62,21 +54,13 @@ def read(options: PlanOptions, library: Library) -> Planned:
         found.add(
             "--survey: says what a program does, and none is given", "add --script FILE or --module NAME"
         )
-    if options.behind and options.script is None and options.module is None:
-        found.add("what stands behind -- belongs to a program, and none is given", "add --script FILE")
     if scenario is None and not options.words and not found.problems and program is None:
         found.add("nothing to plan", "give a scenario and --arm NAME, or --script FILE to watch it as it is")
-    request = RunRequest(
+    request = dataclasses.replace(
+        request,
         scenarios=() if scenario is None else (scenario,),
-        profile=found.profile(options.profile),
         arms=() if options.arm is None else (options.arm,),
-        backend=found.one_of("--backend", options.backend, BACKENDS),
-        ranks=found.whole("--ranks", options.ranks, 1, RANKS_MAX),
-        seed=found.whole("--seed", options.seed, 0, SEED_MAX),
-        timeout_s=found.duration("--timeout", options.timeout),
-        time_scale=time_scale(options.time_scale, found),
         launcher=OUTSIDE,
-        stall_s=found.duration("--within", options.within),
     )
     path = _path(options.output, found)
     found.raise_any()
@@ -84,7 +68,8 @@ def read(options: PlanOptions, library: Library) -> Planned:
     if scenario is None:
         assert program is not None
         return Planned(_to_watch(request, program, seed), path)
-    return _of_arm(request, seed, path, notes)
+    made = _of_arm(request, seed, path, notes)
+    return made if options.survey is None else _with_survey_again(made, options.survey)
 
 
 def _scenario(options: PlanOptions, found: Found) -> Scenario | None:
@@ -144,6 +129,13 @@ def surveyed(path: Path) -> Survey:
         if plan.scenario == WATCH:
             return survey_of(found)
     raise usage(f"--survey {path}: no program was watched there", hint)
+
+
+def _with_survey_again(made: Planned, survey: str) -> Planned:
+    """The plan, which is made again with the same survey: that says where its faults were moved to."""
+    program, command, *rest = shlex.split(made.plan.rerun)
+    rerun = shlex.join([program, command, "--survey", os.path.abspath(survey), *rest])
+    return dataclasses.replace(made, plan=dataclasses.replace(made.plan, rerun=rerun))
 
 
 def _path(text: str | None, found: Found) -> Path:

@@ -12,7 +12,7 @@ from chaoskit.cli.observers import Both, Known, progress
 from chaoskit.cli.option_values import library
 from chaoskit.cli.program import ProgramCommand
 from chaoskit.cli.reporting import tell
-from chaoskit.cli.run import tell_left_out
+from chaoskit.cli.telling_first import tell_left_out
 from chaoskit.cli.watch_options import AskedToWatch, WatchOptions, read
 from chaoskit.errors import ExitCode
 from chaoskit.reports.exit_code import exit_code

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from chaoskit.cli import outputs
-from chaoskit.cli.option_values import BACKENDS, SEED_MAX, Found, Library, as_typed
+from chaoskit.cli.option_values import Found, Library, as_typed
 from chaoskit.cli.outputs import Outputs
 from chaoskit.cli.program import ProgramOptions, read_program, read_ranks
 from chaoskit.cli.reporting import Format, read_format
@@ -57,8 +57,8 @@ def read(options: WatchOptions, library: Library) -> AskedToWatch:
         launcher=launcher,
         profile=found.profile(options.profile),
         timeout_s=found.duration("--timeout", options.timeout),
-        backend=found.one_of("--backend", options.backend, BACKENDS) or "gloo",
-        seed=found.whole("--seed", options.seed, 0, SEED_MAX),
+        backend=found.backend(options.backend) or "gloo",
+        seed=found.seed(options.seed),
         runs_dir=found.runs_dir(options.runs_dir),
         command=as_typed(),
         native=options.native,

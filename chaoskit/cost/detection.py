@@ -33,7 +33,7 @@ from chaoskit.model import (
     Verdict,
 )
 from chaoskit.request import ArmId, Observer, RunRequest, RunResult, Silent
-from chaoskit.scenario import select
+from chaoskit.scenario import HARDENED, select
 from chaoskit.schedule import LIVE_MAX
 
 SCENARIOS: Final = tuple(FAULTS)
@@ -83,7 +83,7 @@ def detect(
     the engine does.
     """
     arms = [one for number, t in enumerate(treatments) for one in _shortened(t, number, backend)]
-    scenarios = tuple(_with(scenario, arms, backend) for scenario in select(list(SCENARIOS)))
+    scenarios = tuple(_with(scenario, arms) for scenario in select(list(SCENARIOS)))
     profiles = tuple(one.profile for one in arms)
     request = RunRequest(
         scenarios,
@@ -125,7 +125,7 @@ def _shortened(treatment: Treatment, number: int, backend: Backend) -> list[_Sho
     found: list[_Shortened] = []
     for scale in scales:
         name = f"t{number + 1}-{len(found) + 1}"
-        scaled = dataclasses.replace(profile.scaled(scale), name=f"{profile.name} ({name})")
+        scaled = dataclasses.replace(profile.scaled(scale), name=f"{profile.name} ({name})", file="")
         limit_s = timeout_s * scale * _TIMES + plus_s
         found.append(_Shortened(treatment, name, scaled, scale, limit_s))
     return found
@@ -157,15 +157,13 @@ def _reckoning() -> Profile:
     return Profile(_RECKONING, guards=(_timeouts(max(SHORTENED_S)),))
 
 
-def _with(scenario: Scenario, arms: Iterable[_Shortened], backend: Backend) -> Scenario:
+def _with(scenario: Scenario, arms: Iterable[_Shortened]) -> Scenario:
     """The scenario with these arms in the place of its own. The last is not run: its timeouts are what
     durations of faults follow."""
-    own = tuple(
-        Arm(one.arm, one.profile.name, Expectation(((backend, Outcome.FAILED),), within=Span(one.limit_s)))
-        for one in arms
-    )
-    reckoned = Arm("hardened", _RECKONING, Expectation(((backend, Outcome.FAILED),), within=Span(_PLUS_S)))
-    return dataclasses.replace(scenario, arms=(*own, reckoned), known=())
+    fails = tuple((backend, Outcome.FAILED) for backend in scenario.backends)
+    own = [Arm(one.arm, one.profile.name, Expectation(fails, within=Span(one.limit_s))) for one in arms]
+    reckoned = Arm(HARDENED, _RECKONING, Expectation(fails, within=Span(_PLUS_S)))
+    return dataclasses.replace(scenario, arms=(*own, reckoned), known=(), file="")
 
 
 # ---------------------------------------------------------------- what came of it

@@ -14,17 +14,17 @@ from chaoskit.matrix.request import MatrixRequest
 FILE = "asked.json"
 SCHEMA_VERSION = 1
 Options = dict[str, str | tuple[str, ...]]
-LISTED = frozenset({"selectors", "columns", "require"})
-"""The options that may be given several times; all others are single."""
+LISTED = frozenset({"selectors", "columns", "require", "behind"})
+"""The options that may be given several times, and the arguments of a program; all others are single."""
 
 
 def write(folder: Path, request: MatrixRequest, conditions: Mapping[str, str]) -> None:
     """Write what was asked, with the seed that was drawn. Raises ChaoskitError."""
-    asked = {**dict(request.asked), "seed": str(request.seed)}
+    asked = {**dict(request.asked), "seed": str(request.run.seed)}
     body = {
         "schema_version": SCHEMA_VERSION,
         "options": asked,
-        "command": request.command,
+        "command": request.run.command,
         "conditions": dict(conditions),
     }
     temporary = folder / f"{FILE}.tmp"

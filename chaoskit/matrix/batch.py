@@ -23,6 +23,7 @@ from chaoskit.matrix.values import NONE, Column
 from chaoskit.model import Arm, Backend, Culprit, Profile, Scenario, ScenarioResult, Status, Verdict
 from chaoskit.request import ArmId, RunRequest
 from chaoskit.scenario import CONTROL, hardened_arm, load_profile
+from chaoskit.scenario.survey import Seen
 
 Place = tuple[str, Column]
 """A scenario and a column."""
@@ -63,6 +64,7 @@ class Bench:
     observer: MatrixObserver
     records: dict[Place, tuple[Record, ...]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
+    seen: Seen = field(default_factory=Seen)
     interrupted: bool = False
     not_kept: dict[str, str] = field(default_factory=dict)
 
@@ -82,7 +84,7 @@ class Bench:
         began = time.monotonic()
         collecting = _Collecting(self, keys, missing)
         try:
-            result = engine.run(self._asked(missing), collecting)
+            result = engine.run(self._asked(missing), collecting, self.seen)
             self.interrupted = result.interrupted
         except KeyboardInterrupt:
             self.interrupted = True
@@ -94,18 +96,18 @@ class Bench:
             found = collecting.ended.get(one.place, {})
             # A cell that was cut off by the interruption was not run.
             whole = [r for r in found.values() if not (self.interrupted and _undecided([r]))]
-            self.tally.run += sum(r.verdict.status is not Status.SKIPPED for r in whole)
+            self.tally.run += sum(r in whole and (one.place, n) in collecting.begun for n, r in found.items())
             cut = self.interrupted and (_undecided(found.values()) or collecting.unsure_of(one.place))
-            if len(found) == self.request.repeat and not cut:
+            if len(found) == self.request.run.repeat and not cut:
                 self.records[one.place] = tuple(found[n] for n in sorted(found))
 
     def _take(self, wanted: Wanted, keys: Mapping[tuple[Place, int], str]) -> bool:
         """Take a cell from those that are kept, if all its repeats are."""
-        numbers = range(1, self.request.repeat + 1)
+        numbers = range(1, self.request.run.repeat + 1)
         known = [keys.get((wanted.place, n), UNKNOWABLE) for n in numbers]
         found = [self.kept.get(k) if k else None for k in known]
         whole = [record for record in found if record is not None]
-        if len(whole) < self.request.repeat:
+        if len(whole) < self.request.run.repeat:
             return False
         self.records[wanted.place] = tuple(whole)
         return True
@@ -114,7 +116,8 @@ class Bench:
         """The key of each repeat of each cell, from the very plans that the engine will make."""
         columns = {one.column.name: one.column for one in wanted}
         found, programs = {}, Programs()
-        for item in Agenda(self._asked(wanted), self.seed, isolated=True).items():
+        asked, seen = self._asked(wanted), self.seen
+        for item in Agenda(asked, self.seed, True, seen.surveys, seen.broken).items():
             for arm, plan in item.plans.items():
                 column = columns.get(arm.arm, NONE)
                 found[(item.scenario.name, column), arm.repeat] = key(plan, self.torch, programs)
@@ -122,28 +125,23 @@ class Bench:
                     self.not_kept[item.scenario.name] = why
         return found
 
+    @property
+    def asked(self) -> RunRequest:
+        """What is asked of every run of the engine."""
+        return dataclasses.replace(self.request.run, seed=self.seed, runs_dir=self.folder / "runs")
+
     def _asked(self, wanted: Sequence[Wanted]) -> RunRequest:
-        request = self.request
-        names = _Names()
+        tested, names = self.request.run.profile, _Names()
         scenarios = []
         for scenario in {one.scenario.name: one.scenario for one in wanted}.values():
             mine = [one for one in wanted if one.scenario.name == scenario.name]
-            scenarios.append(_with_arms(scenario, mine, request.profile, names))
-        return RunRequest(
+            scenarios.append(_with_arms(scenario, mine, tested, names))
+        return dataclasses.replace(
+            self.asked,
             scenarios=tuple(scenarios),
+            profile=None,  # each arm names its own
             profiles=names.profiles,
             arms=tuple(dict.fromkeys(_arm_name(one.column) for one in wanted)),
-            backend=request.backend,
-            ranks=request.ranks,
-            jobs=request.jobs,
-            seed=self.seed,
-            repeat=request.repeat,
-            timeout_s=request.timeout_s,
-            time_scale=request.time_scale,
-            require=request.require,
-            gpu_sharing=request.gpu_sharing,
-            runs_dir=self.folder / "runs",
-            command=request.command,
         )
 
 
@@ -155,7 +153,7 @@ class _Names:
 
     def name(self, profile: Profile) -> str:
         for name in _numbered(f"{profile.name} (matrix)"):
-            named = dataclasses.replace(profile, name=name)
+            named = dataclasses.replace(profile, name=name, file="")
             if self._by_name.setdefault(name, named) == named:
                 return name
         raise AssertionError("there is always another number")
@@ -194,7 +192,7 @@ def _with_arms(
             arms.append(control)
         else:
             arms.append(Arm(one.column.name, names.name(one.profile), hardened.expect))
-    return dataclasses.replace(scenario, arms=tuple(arms))
+    return dataclasses.replace(scenario, arms=tuple(arms), file="")  # it is like that file no more
 
 
 def bare() -> Profile:
@@ -213,6 +211,7 @@ class _Collecting:
         self._began: dict[ArmId, float] = {}
         self._unsure: dict[tuple[Place, int], Record] = {}
         self._run_dir = Path()
+        self.begun: set[tuple[Place, int]] = set()
         self.ended: dict[Place, dict[int, Record]] = {}
 
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
@@ -220,10 +219,12 @@ class _Collecting:
 
     def arm_started(self, arm: ArmId, limit_s: float) -> None:
         self._began[arm] = time.monotonic()
+        self.begun.add(((arm.scenario, self._columns[arm.arm]), arm.repeat))
         self._bench.observer.cell_started(arm, limit_s)
 
     def arm_ended(self, arm: ArmId, verdict: Verdict) -> None:
-        took_s = time.monotonic() - self._began.pop(arm, time.monotonic())
+        now = time.monotonic()
+        took_s = now - self._began.pop(arm, now)
         place, folder = (arm.scenario, self._columns[arm.arm]), rundir.arm_dir(self._run_dir, arm)
         said = naming.said_in(folder / "history.jsonl")
         named = naming.names(_culprits(self._scenarios[arm.scenario], verdict.backend), said)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from chaoskit.matrix import columns, pruning
+from chaoskit.matrix import columns
 from chaoskit.matrix.batch import Wanted
 from chaoskit.matrix.table import Table
 from chaoskit.matrix.values import NONE, OWN, PROFILE, Column, Gap, Mark, Row, Smallest, Tried, Worth
 from chaoskit.matrix.worth import guess, telling, worth
+from chaoskit.model import Status
 
 ROUNDS_MAX = 6
 """Sets that are run as a whole, at most."""
@@ -156,13 +157,13 @@ class Findings:
     # ------------------------------------------------------------ gaps
 
     def _gap_rows(self, rows: Sequence[Row]) -> list[Row]:
-        if self.table.bench.request.profile is None:
+        if self.table.bench.request.run.profile is None:
             return []  # each scenario under its own profile: there is no other to take from
         return [row for row in rows if row.mark(NONE) is Mark.BITES and row.mark(PROFILE) is Mark.NOT_HELD]
 
     def _additions(self, name: str) -> list[str]:
-        scenario, own = self.table.scenarios[name], columns.own(self.table.scenarios[name])
-        idle = pruning.inapplicable(scenario, self.table.backend(name), own)
+        own = columns.own(self.table.scenarios[name])
+        idle = self.table.inapplicable(name, own)
         return [p for p in columns.additions(self.table.profiles[name], own) if p not in idle]
 
     def _all_additions(self, rows: Sequence[Row]) -> list[str]:
@@ -202,6 +203,12 @@ class Findings:
             if part in self._additions(row.scenario)
         ]
 
+    def _looked_for(self, name: str) -> bool:
+        """Return whether what may hold it was run; not so where only some columns were, or not all of it."""
+        tried = [Column("plus", part) for part in self._additions(name)]
+        tried += [] if self._helps(name) else [OWN]
+        return all(self.table.bench.records.get((name, column)) for column in tried)
+
     def _gap(self, row: Row, rows: Sequence[Row]) -> Gap:
         helps, mine = self._helps(row.scenario), columns.parts_of(self.table.profiles[row.scenario])
         plus = {p: self.table.cell(row.scenario, Column("plus", p)) for p in self._additions(row.scenario)}
@@ -240,7 +247,7 @@ class Findings:
             self._why_not
             or ("" if self._confirmed else "no set that was run holds all that the profile holds"),
         )
-        gaps = tuple(self._gap(row, rows) for row in self._gap_rows(rows))
+        gaps = tuple(self._gap(row, rows) for row in self._gap_rows(rows) if self._looked_for(row.scenario))
         worths = tuple(worth(p, rows, self._tried) for p in self.table.parts())
         return Found(worths, smallest, gaps, self._notes(rows))
 
@@ -256,4 +263,13 @@ class Findings:
             notes.append(
                 f"without effect on {where} as run here, so nothing is said of them: {', '.join(idle)}"
             )
-        return tuple(notes)
+        return (*notes, *self._moved())
+
+    def _moved(self) -> list[str]:
+        """What was changed so that the scenarios fit this machine, or a program of the user's."""
+        told = []
+        for name in self.table.scenarios:
+            for record in self.table.bench.records.get((name, NONE), ())[:1]:
+                if record.verdict.status is not Status.SKIPPED:
+                    told += [f"{name}: {note}" for note in record.verdict.notes]
+        return told

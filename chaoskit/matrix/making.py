@@ -1,8 +1,9 @@
 """Makes a matrix: what is run, in which order, and what is said of it.
 
-Three kinds of batches of the engine: every scenario without any guard and under the profile; then each guard
-alone and the profile without each, where that can tell something; then what these suggest (the smallest set,
-what the profile lacks), which is said only once it was run.
+First each program of the user's is run once without any fault. Then there are three kinds of batches of the
+engine: every scenario without any guard and under the profile; then each guard alone and the profile without
+each, where that can tell something; then what these suggest (the smallest set, what the profile lacks), which
+is said only once it was run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from chaoskit import admission, private, rundir
 from chaoskit.errors import usage
-from chaoskit.matrix import asking, columns, keys
+from chaoskit.matrix import asking, columns, keys, looking
 from chaoskit.matrix.batch import Bench
 from chaoskit.matrix.findings import Findings
 from chaoskit.matrix.keeping import Kept
@@ -40,24 +41,30 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
     """
     torch = admission.torch_version()
     _refuse_pointless(request)
-    seed = request.seed if request.seed is not None else random.SystemRandom().randrange(1 << 31)
+    given = request.run.seed
+    seed = given if given is not None else random.SystemRandom().randrange(1 << 31)
     folder = _folder(request, seed)
     with _sigterm_as_interrupt(), Kept.open(folder) as kept:
-        conditions = keys.conditions(torch)
+        conditions = {**keys.conditions(torch), **looking.conditions(request.run)}
         told = observer or Silent()
         changed = asking.changed(folder, conditions)
-        asking.write(folder, dataclasses.replace(request, seed=seed), conditions)
+        asking.write(folder, _with_seed(request, seed), conditions)
         bench = Bench(request, seed, torch, folder, kept, told)
         table = Table(bench)
         findings = Findings(table)
         try:
             told.opened(folder, seed, kept.damaged, changed)
+            looking.look(bench)
             table.survey()
             table.fill()
             findings.look()
         except KeyboardInterrupt:
             bench.interrupted = True
         return _matrix(request, bench, table, findings)
+
+
+def _with_seed(request: MatrixRequest, seed: int) -> MatrixRequest:
+    return dataclasses.replace(request, run=dataclasses.replace(request.run, seed=seed))
 
 
 @contextlib.contextmanager
@@ -71,10 +78,10 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _refuse_pointless(request: MatrixRequest) -> None:
-    names = [scenario.name for scenario in request.scenarios]
+    names = [scenario.name for scenario in request.run.scenarios]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise usage(f"two scenarios are called {twice}", "give each a name of its own")
-    tested = [columns.tested(s, request.profile) for s in request.scenarios]
+    tested = [columns.tested(s, request.run.profile) for s in request.run.scenarios]
     if tested and not any(columns.parts_of(profile) for profile in tested):
         raise usage(
             f"the profile {tested[0].name} has no guard and no variable: there is nothing to compare",
@@ -85,8 +92,8 @@ def _refuse_pointless(request: MatrixRequest) -> None:
 def _folder(request: MatrixRequest, seed: int) -> Path:
     if request.folder is not None:
         return request.folder.resolve()
-    private.folder(request.runs_dir)
-    return rundir.create(request.runs_dir / FOLDER, seed)
+    private.folder(request.run.runs_dir)
+    return rundir.create(request.run.runs_dir / FOLDER, seed)
 
 
 def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findings) -> Matrix:
@@ -102,8 +109,8 @@ def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findin
         chaoskit=rundir.version("chaoskit"),
         python=platform.python_version(),
         cores=len(os.sched_getaffinity(0)),
-        repeat=request.repeat,
-        command=request.command,
+        repeat=request.run.repeat,
+        command=request.run.command,
         resume=shlex.join(["chaoskit", "matrix", "--resume", str(bench.folder)]),
     )
     tally = bench.tally

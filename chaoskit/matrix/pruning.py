@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from chaoskit.matrix.values import Column, Mark
-from chaoskit.model import Backend, Profile, Scenario
+from chaoskit.model import Backend, Launcher, Profile, Scenario
 from chaoskit.profiles.variables import lookup
 
 Left = tuple[Mark, str]
@@ -19,14 +19,17 @@ NO_EFFECT = "no effect here, as the job under the profile said"
 _QUIET_TWIN = "not run: the profile as a whole is quiet about this healthy twin"
 
 
-def inapplicable(scenario: Scenario, backend: Backend, profile: Profile) -> frozenset[str]:
+def inapplicable(
+    scenario: Scenario, backend: Backend, profile: Profile, launcher: Launcher = "forkserver"
+) -> frozenset[str]:
     """Return the parts that have no effect in this scenario by what is known of them, without running it."""
+    unplayed = ("sidecar", "scheduler") if launcher == "forkserver" else ("launcher", "scheduler")
     multiple = scenario.topology.hosts > 1
     guards = {
         guard.name
         for guard in profile.guards
         if backend not in guard.backends
-        or guard.lives_in in ("sidecar", "scheduler")  # nobody plays them under chaoskit's own launcher
+        or guard.lives_in in unplayed  # nobody plays them: another launcher has rules of its own
         or (guard.serves_store and not multiple)
     }
     unread = {name for name, _ in profile.env if (found := lookup(name).backends) and backend not in found}
@@ -40,7 +43,7 @@ def left_out(column: Column, healthy: bool, base: Mark, profile: Mark, idle: Col
     effect here.
     """
     if base is Mark.SKIPPED or profile is Mark.SKIPPED:
-        return Mark.SKIPPED, "this machine cannot run the scenario"
+        return Mark.SKIPPED, "this machine, or the program, cannot run the scenario"
     if column.part in idle:
         return Mark.NOT_APPLICABLE, NO_EFFECT
     if base is Mark.NOT_NEEDED:

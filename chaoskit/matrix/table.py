@@ -11,6 +11,8 @@ from chaoskit.matrix.batch import Bench, Wanted, bare, named_rightly
 from chaoskit.matrix.keeping import Record
 from chaoskit.matrix.values import NONE, PROFILE, Cell, Column, Mark, Row
 from chaoskit.model import Backend, Outcome, Profile
+from chaoskit.plan import launcher_of
+from chaoskit.rerun import named
 from chaoskit.scenario import hardened_arm
 
 
@@ -19,8 +21,10 @@ class Table:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.scenarios = {scenario.name: scenario for scenario in bench.request.scenarios}
-        self.profiles = {name: columns.tested(s, bench.request.profile) for name, s in self.scenarios.items()}
+        self.scenarios = {scenario.name: scenario for scenario in bench.request.run.scenarios}
+        self.profiles = {
+            name: columns.tested(s, bench.request.run.profile) for name, s in self.scenarios.items()
+        }
         self._left: dict[tuple[str, Column], pruning.Left] = {}
 
     # ------------------------------------------------------------ running
@@ -34,11 +38,13 @@ class Table:
         """Run each part alone and the profile without each, where that can tell something."""
         wanted = []
         for name in self.scenarios:
-            base, profile = self.cell(name, NONE).mark, self.cell(name, PROFILE).mark
+            base, profile, idle = self.cell(name, NONE), self.cell(name, PROFILE), self.idle(name)
+            healthy = self.scenarios[name].healthy
             for column in self.columns_of(name):
-                left = pruning.left_out(
-                    column, self.scenarios[name].healthy, base, profile, self.idle(name)
-                ) or self._not_asked(column)
+                left = pruning.left_out(column, healthy, base.mark, profile.mark, idle)
+                if left is not None and left[0] is Mark.SKIPPED:
+                    left = Mark.SKIPPED, (base if base.mark is Mark.SKIPPED else profile).reason
+                left = left or self._not_asked(column)
                 if left is not None:
                     self._left[name, column] = left
                 else:
@@ -105,14 +111,20 @@ class Table:
         )
 
     def backend(self, name: str) -> Backend:
-        return self.bench.request.backend or self.scenarios[name].topology.backend
+        return self.bench.request.run.backend or self.scenarios[name].topology.backend
 
     def idle(self, name: str) -> frozenset[str]:
         """The parts without effect here: by what is known of them, and as the job under the profile said."""
-        known = pruning.inapplicable(self.scenarios[name], self.backend(name), self.profiles[name])
+        known = self.inapplicable(name, self.profiles[name])
         records = self.bench.records.get((name, PROFILE), ())
         said = [set(r.verdict.not_applicable) for r in records]
         return known | (frozenset.intersection(*map(frozenset, said)) if said else frozenset())
+
+    def inapplicable(self, name: str, profile: Profile) -> frozenset[str]:
+        """The parts of ``profile`` without effect here, by what is known of them."""
+        run, scenario = self.bench.request.run, self.scenarios[name]
+        launcher = run.launcher or launcher_of(run.program or scenario.workload)
+        return pruning.inapplicable(scenario, self.backend(name), profile, launcher)
 
     def promise(self, name: str) -> earning.Promise:
         scenario, backend = self.scenarios[name], self.backend(name)
@@ -163,16 +175,17 @@ class Table:
             repeats=len(records),
             seconds=sum(record.seconds for record in records),
             folder=last.folder,
-            rerun=self._rerun(name, column),
+            rerun=self._rerun(name, column, last.verdict.rerun),
         )  # fmt: skip
 
-    def _rerun(self, name: str, column: Column) -> str:
-        """The command that runs a cell again just so, with what it is compared to."""
-        if column.form in ("set", "plus", "own"):
-            return ""
-        words = [*self.bench.request.again, name, "--seed", str(self.bench.seed)]
+    def _rerun(self, name: str, column: Column, alone: str) -> str:
+        """The command that runs a cell again just so, with what it is compared to; ``alone`` does without."""
+        scenario = named(self.scenarios[name])
+        if column.form in ("set", "plus", "own") or not scenario:
+            return alone
+        words = [*self.bench.request.again, scenario, "--seed", str(self.bench.seed)]
         words += ["--column", column.name] if column.part else ["--column", NONE.name]
-        return shlex.join(words)
+        return shlex.join([*words, *self.bench.request.behind])
 
     def row(self, name: str) -> Row:
         scenario = self.scenarios[name]

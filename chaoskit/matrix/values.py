@@ -30,7 +30,7 @@ class Mark(enum.StrEnum):
     UNSTEADY = "unsteady"  # it differs between repeats
     INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not_applicable"  # the part has no effect here: the same as without it
-    SKIPPED = "skipped"  # this machine cannot run it
+    SKIPPED = "skipped"  # this machine cannot run it, or the fault cannot be had on the program
     NOT_RUN = "not_run"
 
 

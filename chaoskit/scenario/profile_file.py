@@ -11,7 +11,7 @@ from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Guard, Profile
 from chaoskit.scenario.fitting import read_model, read_settings, salvage_settings
 from chaoskit.scenario.schema import ProfileFile
-from chaoskit.scenario.source import Document, KeyPath, read_document
+from chaoskit.scenario.source import Document, KeyPath, parse_document, read_document
 from chaoskit.scenario.values import did_you_mean
 
 BUILT_IN = Path(chaoskit.profiles.__file__).parent
@@ -48,6 +48,11 @@ def load_profile(name_or_path: str | Path) -> Profile:
             [Problem(f"there is no profile {given!r}", hint=f"{hint}; or give a file, as ./mine.yaml")]
         )
     return _profile(read_document(path))
+
+
+def parse_profile(text: str, file: str = "") -> Profile:
+    """Return the profile that ``text`` says. Raises InvalidInput with every problem."""
+    return _profile(parse_document(text, file))
 
 
 @functools.cache

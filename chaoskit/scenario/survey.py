@@ -22,6 +22,7 @@ from chaoskit.history import (
     Reached,
     Stepped,
 )
+from chaoskit.model import Workload
 
 DEFAULT_GROUP: Final = "default"
 BETWEEN_TWO: Final = frozenset({"send", "recv", "coalesced"})
@@ -136,3 +137,15 @@ def _duration_s(history: History) -> float:
     starts = [event.t_s for event in history.all(Identity)]
     ends = [event.t_s for event in history.all(Event) if event.slot >= 0]
     return max(ends) - min(starts) if starts and ends else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What users' programs do by themselves, each in one undisturbed run; ``broken``: why one of them cannot
+    be used."""
+
+    surveys: Mapping[Workload, Survey] = field(default_factory=dict)
+    broken: Mapping[Workload, str] = field(default_factory=dict)
+
+    def __contains__(self, program: object) -> bool:
+        return program in self.surveys or program in self.broken

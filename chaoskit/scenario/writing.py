@@ -1,4 +1,5 @@
-"""Scenario → YAML text, as a person would write it. What :func:`dump` writes, ``load`` reads back equal."""
+"""Scenario and Profile → YAML text, as a person would write it. What :func:`dump` writes, ``load`` reads back
+equal; what :func:`dump_profile` writes, ``load_profile``."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from chaoskit.model import (
     Fault,
     Injection,
     Known,
+    Profile,
     Scenario,
     Span,
     Topology,
@@ -48,6 +50,21 @@ def dump(scenario: Scenario) -> str:
     top["arms"] = {arm.name: _arm(arm, scenario) for arm in scenario.arms}
     if scenario.known:
         top["known"] = _known(scenario.known)
+    return _text(top)
+
+
+def dump_profile(profile: Profile) -> str:
+    """Return ``profile`` as the text of a file."""
+    top: dict[str, Plain] = {"name": profile.name}
+    top |= {"summary": profile.summary} if profile.summary else {}
+    if profile.guards:
+        top["guards"] = {guard.name: settings(guard) for guard in profile.guards}
+    if profile.env:
+        top["env"] = dict(profile.env)
+    return _text(top)
+
+
+def _text(top: dict[str, Plain]) -> str:
     yaml = YAML()
     yaml.width = 4096
     yaml.allow_unicode = True

@@ -18,6 +18,7 @@ from chaoskit.matrix import asking
 from chaoskit.matrix.request import MatrixObserver, MatrixRequest
 from chaoskit.matrix.values import NONE, PROFILE, Cell, Column, Effort, Mark, Matrix, Origin, Row
 
+COMMAND = ("sh", "-n", "2", "{rank}")
 Printed = pytest.CaptureFixture[str]
 
 
@@ -30,10 +31,11 @@ def test_what_is_typed_becomes_a_request() -> None:
         selectors=("rank-stopped",), profile="recommended", columns=("alone", "without-timeouts"), repeat="3",
         seed="7", timeout="30s", time_scale="0.5",
     )  # fmt: skip
-    assert [s.name for s in found.scenarios] == ["rank-stopped"]
-    assert found.profile is not None and found.profile.name == "recommended"
+    run = found.run
+    assert [s.name for s in run.scenarios] == ["rank-stopped"]
+    assert run.profile is not None and run.profile.name == "recommended"
     assert found.columns == (Column("alone"), Column("without", "timeouts"))
-    assert (found.repeat, found.seed, found.timeout_s, found.time_scale) == (3, 7, 30.0, 0.5)
+    assert (run.repeat, run.seed, run.timeout_s, run.time_scale) == (3, 7, 30.0, 0.5)
     assert found.again == (
         "chaoskit", "matrix", "--profile", "recommended", "--repeat", "3", "--timeout", "30s",
         "--time-scale", "0.5",
@@ -73,9 +75,63 @@ def test_going_on_asks_the_same_but_for_what_is_given(tmp_path: Path) -> None:
         asked(resume=str(tmp_path))
     asking.write(tmp_path, asked(selectors=("rank-stopped",), profile=str(file), repeat="2", seed="9"), {})
     again = asked(resume=str(tmp_path), repeat="4")
-    assert (again.seed, again.repeat, again.folder) == (9, 4, tmp_path)
-    assert again.profile is not None and again.profile.file == str(file)
-    assert [s.name for s in again.scenarios] == ["rank-stopped"]
+    assert (again.run.seed, again.run.repeat, again.folder) == (9, 4, tmp_path)
+    assert again.run.profile is not None and again.run.profile.file == str(file)
+    assert [s.name for s in again.run.scenarios] == ["rank-stopped"]
+
+
+@pytest.fixture
+def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's script, in the current folder."""
+    path = tmp_path / "train.py"
+    path.write_text("raise SystemExit('never run here')")
+    (tmp_path / "pkg").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_a_program_is_named_wherever_a_cell_is_run_again(train: Path) -> None:
+    options = {"script": "train.py", "within": "90s", "behind": ("--data", "a b", "--token", "sesame-open")}
+    found = asked(selectors=("rank-stopped",), launcher="torchrun", **options)
+    program = found.run.program
+    assert program is not None and (program.target, program.args[-1]) == (str(train), "sesame-open")
+    assert (found.run.launcher, found.run.stall_s) == ("torchrun", 90.0)
+    assert found.again == (
+        "chaoskit", "matrix", "--script", str(train), "--launcher", "torchrun", "--within", "90s",
+    )  # fmt: skip
+    assert found.behind == ("--", "--data", "a b", "--token", "<redacted>")
+    asking.write(train.parent, found, {})
+    assert "sesame" not in (train.parent / asking.FILE).read_text()
+
+
+def test_a_secret_that_was_not_kept_is_asked_for(train: Path) -> None:
+    first = asked(script="train.py", seed="1", behind=("--token", "sesame-open"))
+    asking.write(train.parent, first, {})
+    with pytest.raises(InvalidInput, match="give all of them again"):
+        asked(resume=str(train.parent))
+    program = asked(resume=str(train.parent), behind=("--token", "sesame-open")).run.program
+    assert program is not None and program.args == ("--token", "sesame-open")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kind", "args"),
+    [
+        ({"script": "train.py"}, {}, "script", ("--n", "1")),
+        ({"script": "train.py"}, {"behind": ()}, "script", ()),
+        ({"script": "train.py"}, {"module": "pkg"}, "module", ("--n", "1")),
+        ({"module": "pkg"}, {"script": "train.py"}, "script", ("--n", "1")),
+        ({"script": "train.py"}, {"launcher": "command", "behind": COMMAND}, "command", COMMAND),
+        ({"launcher": "command", "behind": COMMAND}, {"script": "train.py"}, "script", ()),
+    ],
+)
+def test_going_on_with_a_program(
+    train: Path, first: dict[str, object], then: dict[str, object], kind: str, args: tuple[str, ...]
+) -> None:
+    """What names the program anew takes its place; its arguments stay, except those of a whole command."""
+    asking.write(train.parent, asked(seed="1", **{"behind": ("--n", "1"), **first}), {})
+    found = asked(resume=str(train.parent), **then).run
+    assert found.program is not None and (found.program.kind, found.program.args) == (kind, args)
+    assert (found.launcher == "command") == (kind == "command")
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ from chaoskit.scenario import load_profile, select
 
 def asked(tmp_path: Path) -> MatrixRequest:
     scenarios = tuple(select(["rank-stopped"]))
-    return MatrixRequest(
+    run = RunRequest(
         scenarios, profile=load_profile("recommended"), seed=5, runs_dir=tmp_path / "runs", jobs=1
     )
+    return MatrixRequest(run)
 
 
 class Ended(Silent):

@@ -17,6 +17,8 @@ from chaoskit.matrix import asking, keeping
 from chaoskit.matrix.making import make
 from chaoskit.matrix.request import MatrixRequest, Silent
 from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Matrix
+from chaoskit.model import Workload
+from chaoskit.request import RunRequest
 from chaoskit.scenario import load_profile, select
 
 PROFILE_TEXT = """\
@@ -59,7 +61,9 @@ def making(shared_servers: None, tmp_path: Path, profile: Path) -> Making:
             "scenarios": tuple(select(SCENARIOS)), "profile": load_profile(str(profile)), "seed": 5,
             "runs_dir": tmp_path / "runs", **fields,
         }  # fmt: skip
-        return make(MatrixRequest(**asked), observer)  # type: ignore[arg-type]
+        folder = asked.pop("folder", None)
+        request = MatrixRequest(RunRequest(**asked), folder=folder)  # type: ignore[arg-type]
+        return make(request, observer)
 
     return run
 
@@ -113,11 +117,71 @@ def test_a_matrix_and_its_going_on(making: Making) -> None:
     assert [[c.mark for c in r.cells] for r in mended.rows] == [[c.mark for c in r.cells] for r in found.rows]
 
 
+def test_a_program_that_is_none_is_run_once_and_nothing_is_said_of_it(making: Making, tmp_path: Path) -> None:
+    script = tmp_path / "once.py"
+    script.write_text("print('nothing distributed')\n")
+    program = Workload("once.py", kind="script", target=str(script))
+    found = making(Heard(), scenarios=tuple(select(["rank-stopped", "rank-slow"])), program=program, ranks=1)
+    assert {cell.mark for row in found.rows for cell in row.cells} <= {
+        Mark.INCONCLUSIVE,
+        Mark.NOT_RUN,
+        Mark.SKIPPED,
+    }
+    assert found.effort.run == 0 and found.effort.sum_s == 0.0 and not found.interrupted
+
+
+PROGRAM = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(12):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_which_guard_holds_which_fault_on_my_program(shared_servers: None, tmp_path: Path) -> None:
+    """Interrupted after its first cell, gone on with, and once more after the program has changed."""
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / "mine.yaml").write_text("name: mine\nguards:\n  fail_fast: {}\n  group_kill: {}\n")
+    asked = ("uncaught-exception", "rank-slow", "--script", "train.py", "--profile", "mine.yaml")
+    with started("matrix", *asked, "--seed", "5", "--jobs", "1", folder=tmp_path) as command:
+        command.wait_until(lambda: len(kept_lines(tmp_path)) >= 2)  # the look at the program, and a cell
+        os.kill(command.process.pid, signal.SIGINT)
+        command.process.communicate()
+        assert command.left() == [] and command.process.returncode == 130
+    first = going_on(tmp_path)
+    assert first["effort"]["kept"] >= 1 and not first["interrupted"]  # type: ignore[index]
+    again = going_on(tmp_path)
+    assert (again["rows"], again["effort"]["run"]) == (first["rows"], 0)  # type: ignore[index]
+    looks = list(tmp_path.glob("runs/matrix/*/runs/*/survey"))
+    (tmp_path / "train.py").write_text(PROGRAM.replace("12", "13"))
+    changed = going_on(tmp_path)
+    assert changed["effort"]["kept"] == 0 < changed["effort"]["run"]  # type: ignore[index]
+    assert len(looks) == 1 and len(list(tmp_path.glob("runs/matrix/*/runs/*/survey"))) == 2
+
+
+def going_on(folder: Path) -> dict[str, object]:
+    where = str(folders(folder)[0])
+    with started("matrix", "--resume", where, "--format", "json", folder=folder) as command:
+        out, err = command.process.communicate()
+    assert command.process.returncode in (0, 1), err
+    found = json.loads(out)
+    assert {row["cells"][0]["mark"] for row in found["rows"]} <= {"bites", "not_needed", "quiet"}, found
+    return found  # type: ignore[no-any-return]
+
+
 def test_another_seed_or_profile_makes_other_cells(making: Making, profile: Path) -> None:
     """The first batch of each, as far as the keys go: nothing has to be run for that."""
     from chaoskit.agenda import Agenda
     from chaoskit.matrix.keys import key
-    from chaoskit.request import RunRequest
 
     def keys(seed: int, **fields: object) -> set[str]:
         scenarios = tuple(select(["rank-stopped"]))
@@ -137,16 +201,16 @@ def test_another_seed_or_profile_makes_other_cells(making: Making, profile: Path
 
 def test_a_profile_without_any_guard_is_refused(tmp_path: Path) -> None:
     scenarios = tuple(select(["rank-stopped"]))
-    bare = MatrixRequest(scenarios, profile=load_profile("torch-defaults"), runs_dir=tmp_path / "runs")
+    run = RunRequest(scenarios, profile=load_profile("torch-defaults"), runs_dir=tmp_path / "runs")
     with pytest.raises(InvalidInput, match="there is nothing to compare"):
-        make(bare)
+        make(MatrixRequest(run))
     assert not (tmp_path / "runs").exists()
 
 
 def test_two_scenarios_of_one_name_are_refused(tmp_path: Path) -> None:
     (one,) = select(["rank-stopped"])
     with pytest.raises(InvalidInput, match="two scenarios are called rank-stopped"):
-        make(MatrixRequest((one, one), runs_dir=tmp_path / "runs"))
+        make(MatrixRequest(RunRequest((one, one), runs_dir=tmp_path / "runs")))
 
 
 @pytest.mark.nightly

@@ -47,6 +47,8 @@ def test_parts_without_effect_on_one_host_on_gloo() -> None:
     (scenario,) = select(["rank-stopped"])
     idle = inapplicable(scenario, "gloo", load_profile("strict"))
     assert idle == {"sidecar", "store_outside", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}
+    elsewhere = inapplicable(scenario, "gloo", load_profile("strict"), "torchrun")
+    assert elsewhere == {"group_kill", "store_outside", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}
     (hosts,) = select(["link-down"])
     assert "store_outside" not in inapplicable(hosts, "gloo", load_profile("strict"))
 
