@@ -96,6 +96,13 @@ def test_groups_of_the_same_name_without_a_member_in_common_do_not_meet() -> Non
     assert list(found[0].waited_s) == [1.0]
 
 
+def test_a_recv_from_anyone_waits_for_nobody_that_is_known() -> None:
+    found = of(
+        entered(1.0, 0, op="recv", nth=1), entered(2.0, 1, op="recv", nth=1), completed(5.0, 1, 1, "recv")
+    )
+    assert [list(lane.waited_s) for lane in found.values()] == [[1.0], [2.0]]
+
+
 def test_a_send_waits_for_its_recv_whatever_their_own_counts_are() -> None:
     found = of(
         entered(0.5, 0, op="send", peer=2, nth=1),

@@ -2,7 +2,8 @@
 
 A rank that is in an operation before another has entered it waits for that one; only from the last entry on
 the operation itself can make progress. Where a member never entered, all of it is waiting. A send waits for
-its recv, and the other way round. Outside of operations a rank works, or is stuck: that cannot be told here.
+its recv, and the other way round; a recv from anyone waits for nobody that is known. Outside of operations a
+rank works, or is stuck: that cannot be told here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from chaoskit.recorded import Form, Recorded, Rows
 
 _NTH_BITS = 32
+_OF_TWO = ("send", "recv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,14 @@ class _Meetings:
         self._ranks = ranks
         self._sizes: list[int] = []
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._of_form = [0 if f.peer >= 0 else self._collective(f) for f in forms]
-        self._has_pairs = any(f.peer >= 0 for f in forms)
+        self._of_two = [f.peer >= 0 or f.op in _OF_TWO for f in forms]
+        self._of_form = [
+            0 if two else self._collective(f) for f, two in zip(forms, self._of_two, strict=True)
+        ]
 
     def keys(self, slot: int, rows: Rows) -> array[int]:
         """Return the number of the meeting of each operation of ``slot``."""
-        if self._has_pairs:
+        if any(self._of_two):
             return self._keys_with_pairs(slot, rows)
         bases = [number << _NTH_BITS for number in self._of_form]
         return array("Q", [bases[form] + nth for form, nth in zip(rows.form, rows.nth, strict=True)])
@@ -90,7 +94,7 @@ class _Meetings:
         for number, nth in zip(rows.form, rows.nth, strict=True):
             form = self._forms[number]
             meeting, count = self._of_form[number], nth
-            if form.peer >= 0:
+            if self._of_two[number]:
                 meeting = self._pair(form, me)
                 counts[meeting] += 1
                 count = counts[meeting]
@@ -102,6 +106,8 @@ class _Meetings:
         return self._number(("all", form.op, form.group, form.members), len(form.members) or len(self._ranks))
 
     def _pair(self, form: Form, me: int) -> int:
+        if form.peer < 0:
+            return self._number(("anyone", form.group, me), 1)
         sends = "send" in form.op
         source, target = (me, form.peer) if sends else (form.peer, me)
         return self._number(("pair", form.group, source, target), 2)
