@@ -61,10 +61,22 @@ class Sidecar(Guard):
     the same by ``group_kill``. To the launcher the keeper is the rank: same exit status, same signals, same
     output; rank 0's keeper stays until the others have ended. The keepers find each other through the job's
     store while the process group forms: before that a lost rank is only passed on as its own status, as
-    without the guard. Every rank needs it. The keepers of the other ranks leave 0.3 s later than that of the
-    lost one should, so that a launcher names the right one. A keeper that is itself stopped can end
-    nothing: when the job is ended without it, it and its rank stay until somebody continues it (then it ends
-    its rank) or kills it (then its rank is killed). On other hosts its silence is that of a lost host.
+    without the guard. Every rank needs it.
+
+    A launcher names the rank that it sees end first, so the keepers of the other ranks leave after that of
+    the lost one; so does that of a rank that failed as well, but later. On the same host they see its
+    launcher take note of its end (wait for it), and leave then; 0.3 s later where it has another parent than
+    they have (a shell for each rank). On other hosts they are told when that was seen, or, where no other
+    keeper is on its host, when its connection has closed, and leave 0.3 s later: what the launcher hears from
+    that host is not seen there. A launcher that waits for another rank first holds nobody up for more than
+    0.3 s after the keeper's end, or until ``grace_s`` is over. A keeper of the lost rank that is held up
+    itself (stopped, its host cut off, a process in the D state below it) is given 3 s more than ``grace_s``;
+    then the others leave all the same, and a launcher may name one of them. Their ranks have ended in time in
+    any case.
+
+    A keeper that is itself stopped can end nothing: when the job is ended without it, it and its rank stay
+    until somebody continues it (then it ends its rank) or kills it (then its rank is killed). On other hosts
+    its silence is that of a lost host.
 
     Example::
 

@@ -68,7 +68,8 @@ class Watcher:
         """The rank ended; ``exit_code`` is negative for a signal."""
 
     def stays(self) -> bool:
-        """After the rank has ended: must the keeper stay for this watcher's sake?"""
+        """After the rank has ended: must the keeper stay for this watcher's sake? Not for ever: it also does
+        so for a rank that is lost."""
         return False
 
     def next_due(self) -> float | None:
@@ -127,7 +128,6 @@ class Keeper:
         self._ends_with: int | None = None  # what the keeper exits with instead of the rank's own status
         self._kill_at: float | None = None  # when all descendants are killed, then again and again
         self._give_up_at = 0.0
-        self._leave_at = 0.0  # not before, once the rank is being ended
         self._told_to_leave = False
         self._childless = False
 
@@ -150,16 +150,15 @@ class Keeper:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def end(self, exit_code: int, grace_s: float, why: str, linger_s: float = 0.0) -> None:
+    def end(self, exit_code: int, grace_s: float, why: str) -> None:
         """End the rank and all its descendants: SIGTERM to its group, SIGKILL to everything ``grace_s``
-        later; then exit with ``exit_code``, ``linger_s`` from now at the earliest. Once only."""
+        later; then exit with ``exit_code``, once no watcher stays. Once only."""
         if self._kill_at is not None:
             return
         self._ends_with = exit_code
         now = time.monotonic()
         self._kill_at = now if self.is_stopped else now + grace_s  # a stopped process gets no SIGTERM
-        self._leave_at = now + linger_s
-        self._give_up_at = max(self._kill_at + _UNENDABLE_S, self._leave_at)
+        self._give_up_at = self._kill_at + _UNENDABLE_S
         self._tell(lambda w: w.ending(exit_code, why, now))
         self.signal_rank(signal.SIGTERM)
 
@@ -199,13 +198,11 @@ class Keeper:
         self._terminal.give_to(self.pid)
 
     def _finished(self) -> bool:
-        if self._kill_at is not None:
-            now = time.monotonic()
-            may_leave = self._told_to_leave or now >= self._leave_at
-            return (self._childless and may_leave) or now > self._give_up_at
-        return self.exit_code is not None and (
-            self._told_to_leave or not any(watcher.stays() for watcher in self._watchers)
-        )
+        if self._kill_at is None:
+            ended = self.exit_code is not None
+        else:
+            ended = self._childless or time.monotonic() > self._give_up_at
+        return ended and (self._told_to_leave or not any(watcher.stays() for watcher in self._watchers))
 
     def _turn(self) -> None:
         for key, events in self._selector.select(self._timeout()):
@@ -224,8 +221,8 @@ class Keeper:
 
     def _timeout(self) -> float | None:
         due = [t for watcher in self._watchers if (t := watcher.next_due()) is not None]
-        if self._kill_at is not None:
-            due.append(self._leave_at if self._childless else self._kill_at)
+        if self._kill_at is not None and not self._childless:
+            due.append(self._kill_at)
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _hear(self, events: int) -> None:
@@ -235,8 +232,9 @@ class Keeper:
                 self._pass_on(number, now)
 
     def _pass_on(self, number: int, now: float) -> None:
-        if self.exit_code is not None:
+        if self.exit_code is not None or self.ending:
             self._told_to_leave |= number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        if self.exit_code is not None:
             return
         if number == signal.SIGCONT:
             self._terminal.give_to(self.pid)

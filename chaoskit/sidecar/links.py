@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     from chaoskit.sidecar.keeper import Keeper
 
-Kind = Literal["hello", "beat", "stopped", "continued", "ended", "lost", "end", "bye"]
-VERSION = 2
+Kind = Literal["hello", "beat", "stopped", "continued", "ended", "lost", "end", "gone", "bye"]
+VERSION = 3
 _LENGTH = struct.Struct("!I")
 _MAX_BYTES = 65536
 _MAX_FIRST_BYTES = 4096
@@ -31,8 +31,28 @@ _FLUSH_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Which process a keeper is."""
+
+    host: str = ""
+    namespace: str = ""
+    pid: int = 0
+    """0: it is gone, or will not leave soon (stopped, on a host that does not answer)."""
+
+    def sees(self, other: Place) -> bool:
+        """Can a keeper here look at that process? Containers may share a host's name and not its pids."""
+        return bool(self.namespace) and (self.host, self.namespace) == (other.host, other.namespace)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """What one keeper tells another. ``rank`` is the one it is about, ``host`` where that runs."""
+    """What one keeper tells another. ``rank`` is the one it is about, ``host`` where that runs.
+
+    The keeper of a rank tells ``hello`` and ``beat``, what becomes of the rank (``stopped``, ``continued``,
+    ``ended``, ``lost``), and ``bye`` right before it leaves: its connection closes only as its process ends.
+    Rank 0's keeper tells all to ``end`` because of ``rank``. ``gone``: the launcher has noticed the end of
+    that rank's keeper; told by who sees it, and passed on to all.
+    """
 
     kind: Kind
     rank: int
@@ -41,10 +61,14 @@ class Message:
     work_done: bool = False
     told: bool = False
     why: str = ""
-    alive: bool = False  # lost, but its process is there and has to be ended first
-    pid: int = 0  # of the keeper that sends it
+    pid: int = 0  # of the keeper that sends it; in ``end``, that and the next of the lost rank's
+    namespace: str = ""
     token: str = ""
     version: int = VERSION
+
+    @property
+    def place(self) -> Place:
+        return Place(self.host, self.namespace, self.pid)
 
     def to_bytes(self, token: str) -> bytes:
         body = json.dumps({**asdict(self), "token": token}).encode()
@@ -83,8 +107,9 @@ class Peer:
         on_close: Callable[[Peer], None],
     ) -> None:
         self.rank = -1
-        self.host = ""
-        self.pid = 0
+        self.place = Place()
+        self.is_leaving = False
+        """It has said so: an end of the connection is no loss."""
         self.is_known = False
         """It has shown the token."""
         self.heard_at = time.monotonic()
@@ -109,15 +134,17 @@ class Peer:
             self._unsent += message.to_bytes(self._token)
             self._flush()
 
+    def flush(self) -> None:
+        """Send what is unsent, for at most 0.3 s. The last thing that is done with it."""
+        if self.open:
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(_FLUSH_S)
+                self._socket.sendall(self._unsent)
+
     def close(self) -> None:
-        """Send what is unsent, for at most 0.3 s, and close."""
-        if not self.open:
-            return
-        with contextlib.suppress(OSError):
-            self._socket.settimeout(_FLUSH_S)
-            self._socket.sendall(self._unsent)
-            self._socket.shutdown(socket.SHUT_WR)
-        self._drop()
+        """Hang up."""
+        if self.open:
+            self._drop()
 
     def _watch(self) -> None:
         writing = selectors.EVENT_WRITE if self._unsent else 0

@@ -41,8 +41,6 @@ class Lost:
 
     rank: int
     why: str
-    alive: bool = False
-    """Its process does not end by itself: its keeper has to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +133,10 @@ class JobPolicy:
         elif exit_code != 0 and limits.on_failure:
             self.lost(rank, ended_how(exit_code))
 
-    def lost(self, rank: int, why: str, alive: bool = False) -> None:
+    def lost(self, rank: int, why: str) -> None:
         """The rank can no longer take part, or its keeper is gone."""
         self._gone(rank)
-        self._lost = self._lost or Lost(rank, why, alive)
+        self._lost = self._lost or Lost(rank, why)
 
     def left(self, rank: int) -> None:
         """Its keeper was told to leave and will report no more."""

@@ -43,10 +43,10 @@ def kill_descendants(of: int) -> None:
 
 def descendants(of: int) -> list[int]:
     """Return all processes below ``of``, parents first."""
-    parents = {pid: parent for pid in _all() if (parent := _parent(pid))}
+    parents = {pid: up for pid in _all() if (up := parent(pid))}
     found, level = list[int](), {of}
     while level:
-        level = {pid for pid, parent in parents.items() if parent in level}
+        level = {pid for pid, up in parents.items() if up in level}
         found += sorted(level)
     return found
 
@@ -57,11 +57,27 @@ def state(pid: int) -> str:
     return fields[0] if fields else ""
 
 
-def is_stopped_keeper(pid: int) -> bool:
-    """Is that process a keeper (and not another one with its number) that has been stopped?"""
+def parent(pid: int) -> int:
+    """Return the pid of its parent; 0 when it is gone, or the parent cannot be seen from here."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def keeper_state(pid: int) -> str:
+    """Return the :func:`state` of a keeper; '' when it is gone, also where another process has its number."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-        return file.read().strip() == KEEPER_NAME and state(pid) in ("T", "t")
-    return False
+        if file.read().strip() == KEEPER_NAME:
+            return state(pid)
+    return ""
+
+
+def pid_namespace() -> str:
+    """Return a word that is the same in all processes that see one another by number; '' where unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 def ignores(pid: int, number: int) -> bool:
@@ -75,11 +91,6 @@ def ignores(pid: int, number: int) -> bool:
 
 def _all() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
 
 
 def _stat(pid: int) -> list[str]:

@@ -7,18 +7,23 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from guards.job import Job, start
+from guards.job import Ended, Job, start
 
 from chaoskit import guards
 from chaoskit.guards import sidecar
 from chaoskit.guards.sidecar import Sidecar
 from chaoskit.model import Guard
-from chaoskit.sidecar.keeper import keep
+from chaoskit.sidecar.keeper import Watcher, keep
+
+LONG = Sidecar(early_exit_wait_s=60, stopped_wait_s=60, gil_wait_s=60, sigterm_wait_s=60)
+IN_ALL_S = 20.0
+"""From the death or the detection to the end of the last keeper: far below what the script would wait, and
+generous for a loaded machine. benchmarks/sidecar.py measures it."""
 
 
 def start_kept(
@@ -28,18 +33,43 @@ def start_kept(
     ranks: int = 3,
     env: Mapping[int, Mapping[str, str | None]] | None = None,
     stderr: int | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> Job:
-    """Start ``ranks`` keepers; the job's pids are theirs. ``stderr``: where all of them write."""
+    """Start ``ranks`` keepers; the job's pids are theirs. ``stderr``: where all of them write; ``watchers``:
+    what they have beside the guard."""
 
     def kept() -> None:
         if stderr is not None:
             os.dup2(stderr, 2)
-        sidecar.kept_by(keep([guard.protection()]))
+        sidecar.kept_by(keep([guard.protection(), *watchers]))
         guards.install(guards=[guard, *others])
         main()
         sidecar.work_done()
 
     return start(kept, ranks=ranks, env=env)
+
+
+def waiting_outside() -> None:
+    """Form the group, then wait where no lost peer is noticed, as a rank under NCCL would."""
+    train(0)
+    time.sleep(60)
+
+
+def formed(job: Job) -> list[int]:
+    """Wait until every rank has formed the group; return their pids."""
+    for slot in range(len(job.pids)):
+        job.wait_for("formed", slot, 60)
+    return [rank_of(keeper) for keeper in job.pids]
+
+
+def wait_and_check(job: Job, ranks: list[int], since: float, within_s: float = IN_ALL_S) -> list[Ended]:
+    """Wait for the end of the job; check that it came in time and left no rank."""
+    ended = job.wait(within_s + 10)
+    for pid in ranks:
+        wait_for_end(pid)
+    last = max(end.after_s for end in ended)
+    assert last - (since - job.started) < within_s, [(e.code, e.after_s, e.err) for e in ended]
+    return ended
 
 
 def rank_of(keeper: int) -> int:
@@ -48,7 +78,7 @@ def rank_of(keeper: int) -> int:
     return int(text.split()[0])
 
 
-def wait_for_end(pid: int, limit_s: float = 5.0) -> None:
+def wait_for_end(pid: int, limit_s: float = 20.0) -> None:
     """Wait until the process is gone or a zombie."""
     until = time.monotonic() + limit_s
     while state(pid) not in ("", "Z"):

@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +35,16 @@ class Saying(Watcher):
 
 class Ending(Watcher):
     def attach(self, keeper): self.keeper = keeper
-    def signalled(self, number, t): self.keeper.end(90, 0.1, "test", linger_s=5.0)
+    def signalled(self, number, t): self.keeper.end(90, 0.1, "test")
+
+class Staying(Watcher):
+    asked = 0
+    def next_due(self): return time.monotonic() + 0.01
+    def stays(self):
+        self.asked += 1
+        if self.asked == 5:
+            os.write(2, b"stays\\n")
+        return not os.path.exists(os.environ["GATE"])
 
 class Failing(Watcher):
     def started(self, pid, t): raise KeyError("a watcher's own")
@@ -175,23 +183,17 @@ def test_what_a_watcher_raises_goes_unsaid_where_nobody_reads() -> None:
         os.close(writer)
 
 
-def test_a_keeper_may_leave_later_than_its_rank() -> None:
-    with kept("time.sleep(60)", "Ending") as process:
-        rank, told = rank_of(process.pid), time.monotonic()
+@pytest.mark.parametrize("told", [False, True], ids=["watcher", "launcher"])
+def test_a_keeper_leaves_when_a_watcher_or_the_launcher_lets_it(
+    told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE", str(tmp_path / "gate"))
+    with kept("time.sleep(60)", "Ending", "Staying") as process:
         process.send_signal(signal.SIGUSR1)
-        wait_for_end(rank, 4)
+        assert process.stderr and process.stderr.readline() == "stays\n", "asked once the rank has ended"
+        assert process.poll() is None
+        process.terminate() if told else (tmp_path / "gate").touch()
         assert process.wait(20) == 90
-        assert time.monotonic() - told >= 5.0
-
-
-def test_a_keeper_that_lingers_leaves_when_it_is_told_to() -> None:
-    with kept("time.sleep(60)", "Ending") as process:
-        rank, told = rank_of(process.pid), time.monotonic()
-        process.send_signal(signal.SIGUSR1)
-        wait_for_end(rank, 4)
-        process.terminate()
-        assert process.wait(20) == 90
-        assert time.monotonic() - told < 5.0
 
 
 def test_a_killed_keeper_takes_the_rank_with_it() -> None:

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from chaoskit.sidecar.keeper import Keeper, OnReady
-from chaoskit.sidecar.links import Message, Peer
+from chaoskit.sidecar.links import Message, Peer, Place
 
 TOKEN = "t" * 32
 HELLO = {"kind": "hello", "rank": 1, "token": TOKEN}
@@ -82,10 +82,11 @@ def test_who_has_shown_the_token_may_send_more() -> None:
 
 
 def test_a_message_arrives_as_it_was_sent() -> None:
-    sent = Message("lost", 3, "h\u00f6st", -9, True, True, "is no more", True, 17)
+    sent = Message("lost", 3, "h\u00f6st", -9, True, True, "is no more", 17, "here")
     line = Line()
     line.other.sendall(sent.to_bytes(TOKEN))
     line._keeper.ready(selectors.EVENT_READ)
     (got,) = line.messages
     assert got == Message(**json.loads(sent.to_bytes(TOKEN)[4:]))
-    assert (got.rank, got.host, got.why, got.alive, got.pid) == (3, "h\u00f6st", "is no more", True, 17)
+    assert (got.rank, got.host, got.why) == (3, "h\u00f6st", "is no more")
+    assert got.place == Place("h\u00f6st", "here", 17)
