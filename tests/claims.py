@@ -16,9 +16,9 @@ import pytest
 VARIABLE = "CHAOSKIT_TEST_CLAIMS"
 """The folder in which the runs side by side claim files."""
 LONGEST_FIRST = (
-    "faults/test_on_gloo.py", "faults/test_on_scripts.py", "faults/test_machine.py", "guards/test_sidecar.py",
-    "test_watch.py", "test_elsewhere.py", "test_torchrun.py", "intercept/test_parallel.py", "test_engine.py",
-    "matrix/test_making.py", "cost/test_measuring.py",
+    "faults/test_on_gloo.py", "faults/test_on_scripts.py", "faults/test_machine.py",
+    "guards/test_sidecar_keepers.py", "test_watch.py", "test_elsewhere.py", "test_torchrun.py",
+    "intercept/test_parallel.py", "test_engine.py", "matrix/test_making.py", "cost/test_measuring.py",
 )  # fmt: skip
 """The last to start must not be the longest."""
 

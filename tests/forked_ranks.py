@@ -42,6 +42,7 @@ from chaoskit.rank import region
 E = TypeVar("E", bound=Event)
 REST_S = 10.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+LOOK_S = 0.1
 IDLE_SHARE = 0.05
 """Of a core: what ranks that wait use up all the same, as stores poll."""
 LIMIT_S = 50.0
@@ -236,10 +237,14 @@ def _fork(plan: Plan, slot: int, channels: region.Channels, out: Path) -> int:
 
 def _wait(pids: dict[int, int], run: Run, release: int, rest_s: float) -> None:
     until_s = time.monotonic() + LIMIT_S
-    done, since_s = 0.0, time.monotonic()
+    done, since_s, look_s = 0.0, time.monotonic(), 0.0
     while len(run.exit_codes) < len(pids) and time.monotonic() < until_s:
         pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
         if pid == 0:
+            time.sleep(0.002)
+            if time.monotonic() < look_s:
+                continue
+            look_s = time.monotonic() + LOOK_S
             alive = [pid for pid, slot in pids.items() if slot not in run.exit_codes]
             now_done = _computed(alive)
             if now_done - done > IDLE_SHARE * rest_s:
@@ -248,7 +253,6 @@ def _wait(pids: dict[int, int], run: Run, release: int, rest_s: float) -> None:
                 if all(_rests(pid) for pid in alive):
                     return
                 done, since_s = now_done, time.monotonic()
-            time.sleep(0.002)
             continue
         slot = pids.get(pid)
         if slot is None:

@@ -239,19 +239,21 @@ class _Folders:
     def _follow(self) -> None:
         while True:
             try:
-                data = os.read(self._fd, _READ_BYTES)
+                self._take(os.read(self._fd, _READ_BYTES))
             except OSError:  # the script has closed all descriptors
                 return
-            at = 0
-            while at < len(data):
-                number, mask, cookie, length = _EVENT.unpack_from(data, at)
-                at += _EVENT.size
-                name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
-                at += length
-                if mask & _IGNORED and (gone := self._paths.pop(number, None)):
-                    self._counts[self._base_of(gone)] -= 1
-                elif number in self._paths and name:
-                    self._happened(os.path.join(self._paths[number], name), mask, cookie)
+
+    def _take(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            number, mask, cookie, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size
+            name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
+            at += length
+            if mask & _IGNORED and (gone := self._paths.pop(number, None)):
+                self._counts[self._base_of(gone)] -= 1
+            elif number in self._paths and name:
+                self._happened(os.path.join(self._paths[number], name), mask, cookie)
 
     def _happened(self, path: str, mask: int, cookie: int) -> None:
         if mask & _IS_DIR:

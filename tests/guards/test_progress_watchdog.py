@@ -71,11 +71,11 @@ def test_a_wait_inside_a_collective_is_ended() -> None:
 def test_forming_is_covered() -> None:
     env = {slot: {"WORLD_SIZE": "3"} for slot in range(2)}
     # `timeout_s` counts from arming on, so it also has to cover the way into init_process_group.
-    ended = start(lambda: dist.init_process_group("gloo"), ProgressWatchdog(timeout_s=4.0), env=env).wait()
+    ended = start(lambda: dist.init_process_group("gloo"), ProgressWatchdog(timeout_s=8.0), env=env).wait()
     by_it = [rank for rank in ended if rank.code == -41]  # or the store of rank 0 went away first
     assert by_it
     assert {rank.code for rank in ended} <= {-41, 1}
-    assert all("in init_process_group" in rank.err for rank in by_it)
+    assert any("in init_process_group" in rank.err for rank in by_it), by_it
 
 
 def test_start_up_has_its_own_time_until_the_first_step() -> None:
