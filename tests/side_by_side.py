@@ -25,7 +25,7 @@ def main() -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ck-claims-") as folder:
         environment = {**os.environ, VARIABLE: folder}
-        command = [sys.executable, "-m", "pytest", *options]
+        command = [sys.executable, "-m", "pytest", "-o", "console_output_style=classic", *options]
         logs = [Path(folder, f"run{number}.log") for number in range(runs)]
         started = []
         for log in logs:
