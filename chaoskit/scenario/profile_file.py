@@ -11,7 +11,7 @@ from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Guard, Profile
 from chaoskit.scenario.fitting import read_model, read_settings, salvage_settings
 from chaoskit.scenario.schema import ProfileFile
-from chaoskit.scenario.source import Document, KeyPath, parse_document, read_document
+from chaoskit.scenario.source import Document, KeyPath, parse_document, read_text
 from chaoskit.scenario.values import did_you_mean
 
 BUILT_IN = Path(chaoskit.profiles.__file__).parent
@@ -47,17 +47,22 @@ def load_profile(name_or_path: str | Path) -> Profile:
         raise InvalidInput(
             [Problem(f"there is no profile {given!r}", hint=f"{hint}; or give a file, as ./mine.yaml")]
         )
-    return _profile(read_document(path))
+    return parse_profile(read_text(path), str(path))
 
 
+@functools.lru_cache(maxsize=256)
 def parse_profile(text: str, file: str = "") -> Profile:
-    """Return the profile that ``text`` says. Raises InvalidInput with every problem."""
+    """Return the profile that ``text`` says. Raises InvalidInput with every problem.
+
+    Many arms name the same file, so what a text says is kept.
+    """
     return _profile(parse_document(text, file))
 
 
 @functools.cache
 def _built_in(name: str) -> Profile:
-    return _profile(read_document(BUILT_IN / f"{name}.yaml"))
+    path = BUILT_IN / f"{name}.yaml"
+    return parse_profile(read_text(path), str(path))
 
 
 def _profile(document: Document) -> Profile:

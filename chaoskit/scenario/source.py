@@ -82,11 +82,11 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read the one YAML document in ``path``. Raises InvalidInput where nothing can be read at all."""
-    return parse_document(_read_text(path), str(path))
+    return parse_document(read_text(path), str(path))
 
 
-def _read_text(path: Path) -> str:
-    """Return the text of a regular, small, UTF-8 file."""
+def read_text(path: Path) -> str:
+    """Return the text of a regular, small, UTF-8 file. Raises InvalidInput where it is none."""
 
     def refuse(message: str, hint: str = "", line: int = 0) -> InvalidInput:
         return InvalidInput([Problem(message, str(path), line, hint)])
