@@ -7,10 +7,11 @@ import dataclasses
 from pathlib import Path
 
 from chaoskit import engine
-from chaoskit.errors import InvalidInput
+from chaoskit.errors import InvalidInput, Problem
 from chaoskit.model import Profile, Scenario, Verdict
 from chaoskit.request import Observer, RunRequest
 from chaoskit.scenario import load, load_profile, select
+from chaoskit.scenario.values import Wrong, folder_name, slug
 
 
 def run(
@@ -32,7 +33,11 @@ def run(
     control arm still runs. Must be called from the main thread. Raises InvalidInput for a bad
     file or argument, with all problems at once.
     """
-    scenarios = (_as_in_file(scenario),) if isinstance(scenario, Scenario) else tuple(select([str(scenario)]))
+    if isinstance(scenario, Scenario):
+        _check_names(scenario)
+        scenarios: tuple[Scenario, ...] = (_as_in_file(scenario),)
+    else:
+        scenarios = tuple(select([str(scenario)]))
     request = RunRequest(
         scenarios=scenarios,
         profile=profile if profile is None else _profile(profile),
@@ -46,6 +51,20 @@ def run(
         command="chaoskit.run",
     )
     return engine.run(request, observer).verdicts
+
+
+def _check_names(scenario: Scenario) -> None:
+    """Names become folders. Raises InvalidInput where one is none that a file could have."""
+    problems = []
+    names = [(slug, "the scenario's name", scenario.name)]
+    names += [(folder_name, "the name of an arm", arm.name) for arm in scenario.arms]
+    for check, what, name in names:
+        try:
+            check(name)
+        except Wrong as wrong:
+            problems.append(Problem(f"{what} {wrong.message}", hint=wrong.hint))
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _as_in_file(scenario: Scenario) -> Scenario:

@@ -24,6 +24,7 @@ from chaoskit.rerun import DEFAULTS
 from chaoskit.scenario import CONTROL, dump, parse
 from chaoskit.scenario.profile_file import parse_profile
 from chaoskit.scenario.selection import is_file
+from chaoskit.scenario.source import MAX_BYTES
 from chaoskit.scenario.values import slug
 from chaoskit.scenario.writing import dump_profile
 
@@ -94,7 +95,7 @@ class _Cabinet:
         return self._redactor.words(scenario.workload.args) != scenario.workload.args
 
     def _written(self, path: Path, text: str) -> str:
-        if self._redactor.text(text) != text:
+        if self._redactor.text(text) != text or len(text.encode()) > MAX_BYTES:
             return ""
         private.folder(path.parent)
         private.write(path, text)

@@ -180,7 +180,7 @@ class Redactor:
             workload=workload,
             ranks=tuple(dataclasses.replace(r, env=self.environment(r.env)) for r in plan.ranks),
             injections=tuple(dataclasses.replace(i, fault=self.settings(i.fault)) for i in plan.injections),
-            rerun=self.command(plan.rerun),
+            rerun=plan.rerun if self.command(plan.rerun) == plan.rerun else "",  # it would be another arm
             notes=tuple(self.text(note) for note in plan.notes),
         )
 

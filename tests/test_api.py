@@ -93,6 +93,18 @@ def test_objects_and_a_file_give_the_same_scenario_and_the_same_plans(file: Path
         assert dataclasses.replace(plans[0], rerun="") == dataclasses.replace(plans[1], rerun="")
 
 
+@pytest.mark.parametrize(
+    "name", ["../../escape", "..", "a/b", "nul\0x", "sur\ud800", "\x1b[31mred", "x" * 5000]
+)
+def test_names_that_are_no_folders_are_refused_all_at_once(name: str, tmp_path: Path) -> None:
+    arms = (dataclasses.replace(BUILT.arms[0], name=name), *BUILT.arms[1:])
+    with pytest.raises(InvalidInput) as raised:
+        chaoskit.run(dataclasses.replace(BUILT, name=name, arms=arms), runs_dir=tmp_path / "runs")
+    assert len(raised.value.problems) == 2
+    str(raised.value).encode()
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.usefixtures("shared_servers")
 def test_objects_and_a_file_run_alike(file: Path, tmp_path: Path) -> None:
     found = [chaoskit.run(meant, runs_dir=tmp_path / "runs", seed=3) for meant in (BUILT, file, str(file))]

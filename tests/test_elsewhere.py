@@ -71,6 +71,9 @@ def test_a_rank_that_dies_is_named_from_the_files_of_all_machines(
     verdict = judge_again(machines[0], machines[2])
     assert (verdict.status, verdict.outcome) == (Status.PASS, Outcome.FAILED), verdict.reason
     assert verdict.culprits == (Culprit("rank", "1"),)
+    kept = [path.read_bytes() for m in set(machines) for path in m.glob("rank*/keeper.region")]
+    told = sum(b"RunDelay" in text for text in kept)
+    assert told == RANKS or not Path("/proc/self/schedstat").exists(), "how long each waited for a core"
     page, trace = tmp_path / "report.html", tmp_path / "trace.json"
     dirs = [str(d) for d in dict.fromkeys(machines)]
     assert main(["report", *dirs, f"--html={page}", f"--trace={trace}"]) == 0

@@ -155,7 +155,7 @@ def test_a_plan_is_shown_without_secrets_and_is_still_a_plan() -> None:
     assert not [s for s in ("profilesecret", "faultsecret", "argsecret", "ranksecret") if s in text]
     assert shown.workload.args == ("--token", HIDDEN, HIDDEN)
     assert dict(shown.profile.env) == {"WANDB_API_KEY": HIDDEN, "OMP_NUM_THREADS": "1"}
-    assert shown.rerun == "chaoskit run x -- --token '<redacted>'"
+    assert shown.rerun == "", "with another token it would be another arm"
     assert redactor.plan(shown) == shown
 
 

@@ -219,6 +219,7 @@ def test_a_number_of_ranks_that_does_not_fit_is_no_arm_to_run_again() -> None:
 
 ARGUMENTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8))
 WORDS = st.text(st.sampled_from("ab -'\"$`\\é\n;*"), min_size=1, max_size=8)
+ARMS = WORDS.filter(str.isprintable)
 
 
 @settings(
@@ -226,7 +227,7 @@ WORDS = st.text(st.sampled_from("ab -'\"$`\\é\n;*"), min_size=1, max_size=8)
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(
-    folder=WORDS, arm=WORDS, args=ARGUMENTS, scale=st.floats(1e-9, 1000.0), timeout_s=st.floats(1e-3, 1e5),
+    folder=WORDS, arm=ARMS, args=ARGUMENTS, scale=st.floats(1e-9, 1000.0), timeout_s=st.floats(1e-3, 1e5),
     ranks=st.integers(2, 9), seed=st.integers(0, 2**63 - 1), tested=st.sampled_from(["", "strict", "x"]),
     backend=st.sampled_from(["gloo", "nccl"]), launcher=st.sampled_from([None, "torchrun"]),
 )  # fmt: skip

@@ -78,6 +78,7 @@ def execute(asked: Asked, maker: Maker, stdout: IO[str], stderr: IO[str]) -> Exi
     from chaoskit.reports.matrix import json_output
     from chaoskit.reports.matrix.exit_code import exit_code
     from chaoskit.reports.matrix.text import print_matrix
+    from chaoskit.reports.matrix.words import resume_line
 
     with _progress(asked, stdout, stderr) as observer:
         found = maker(asked.request, observer)
@@ -91,7 +92,7 @@ def execute(asked: Asked, maker: Maker, stdout: IO[str], stderr: IO[str]) -> Exi
     if failed:
         raise ChaoskitError("\n".join(failed))
     if found.interrupted and asked.form == "json":
-        complain(f"interrupted; go on with: {found.origin.resume}")
+        complain(f"interrupted; {resume_line(found)}")
     return exit_code(found)
 
 

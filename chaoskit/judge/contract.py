@@ -10,14 +10,11 @@ import dataclasses
 import signal
 
 from chaoskit.history import (
-    Completed,
     DeadlineReached,
     Ended,
-    Entered,
     GuardArmed,
     GuardFired,
     GuardNoticed,
-    Held,
     History,
     Injected,
     Leftover,
@@ -25,7 +22,7 @@ from chaoskit.history import (
     Signalled,
 )
 from chaoskit.judge import blame as blame_rules
-from chaoskit.judge import clocks, ended_by, noticed, program, replicas, stragglers
+from chaoskit.judge import clocks, during, ended_by, noticed, program, replicas, starving, stragglers
 from chaoskit.judge import outcome as outcomes
 from chaoskit.judge.job import Job, RankView, names, settled, started_at
 from chaoskit.judge.rules.host import STORE_GUARD
@@ -35,7 +32,6 @@ from chaoskit.model import (
     Culprit,
     Operation,
     Outcome,
-    Phase,
     Plan,
     RankEnd,
     Status,
@@ -52,7 +48,11 @@ def judge(plan: Plan, history: History) -> Verdict:
     job = Job.of(history)
     blame = _blame(plan, history, found.outcome)
     latency = latency_s(plan, history, job)
-    doubt = found.unjudgeable or _doubt(plan, history, job, found.outcome)
+    doubt = (
+        found.unjudgeable
+        or _doubt(plan, history, job, found.outcome)
+        or _starved(plan, history, job, found, blame, latency)
+    )
     if found.outcome is Outcome.MASKED and program.is_watched(plan) and not blame.culprits:
         doubt = doubt or f"{found.reason}; the evidence names nobody, so it may be meant"
     breaches = (
@@ -256,21 +256,48 @@ def worth_another_try(plan: Plan, history: History, verdict: Verdict) -> bool:
 
     That goes for an arm that failed its contract as for a control that broke the hardened one: a
     loaded machine must neither fail a guard nor make a fault look as if it needed one. Such an arm
-    is run again, alone, once; both verdicts are reported.
+    is run again, alone, once; both verdicts are reported. So is one of which :func:`_starved` says
+    that it cannot be told.
     """
     bound = plan.bound_s
     if verdict.latency_s is None or bound is None or verdict.latency_s <= bound:
-        return False
-    contract = plan.contract if verdict.status is Status.FAIL else plan.hardened_contract
-    if verdict.status is not Status.FAIL and not verdict.bites:
         return False
     history, _ = _prepared(plan, history)
     job = Job.of(history)
     found = outcomes.find(plan, history)
     blame = _blame(plan, history, found.outcome)
+    if verdict.status is Status.INCONCLUSIVE:
+        return verdict.reason == _starved(plan, history, job, found, blame, verdict.latency_s) != ""
+    contract = plan.contract if verdict.status is Status.FAIL else plan.hardened_contract
+    if verdict.status is not Status.FAIL and not verdict.bites:
+        return False
     on_time = breached(contract, plan, history, job, found, blame, latency=0.0)
     delay = max((e.seconds for e in history.all(RunDelay)), default=0.0)
     return not on_time and verdict.latency_s - bound <= delay
+
+
+def _starved(
+    plan: Plan, history: History, job: Job, found: outcomes.Found, blame: Blame, latency: float | None
+) -> str:
+    """Say so where lateness alone decides, how long the late ranks waited for a core is not known (no keeper
+    or warden told), and one was seen runnable without getting any: then a slow machine looks like a fault."""
+    if latency is None or plan.bound_s is None or latency <= plan.bound_s or found.outcome is None:
+        return ""
+    by_lateness = any(
+        breached(contract, plan, history, job, found, blame, latency)
+        and not breached(contract, plan, history, job, found, blame, latency=0.0)
+        for contract in (plan.contract, plan.hardened_contract)
+    )
+    told = {e.slot for e in history.all(RunDelay) if e.seconds > 0.0}  # 0: no schedstat
+    due = fired_at(plan, history) + plan.bound_s
+    late = [v for v in job.ranks if v.ended is not None and v.ended.t_s > due and v.slot not in told]
+    starved = [v.rank for v in late if starving.is_seen(v.samples)]
+    if not by_lateness or not starved:
+        return ""
+    return (
+        f"ended after {latency:.3f} s, bound {plan.bound_s:.3g} s, while {names(starved)} waited for a core, "
+        "nobody knows for how long: the machine was too busy"
+    )
 
 
 # ---------------------------------------------------------------- what would make a pass unearned
@@ -281,7 +308,7 @@ def _doubt(plan: Plan, history: History, job: Job, outcome: Outcome | None) -> s
         return ""
     return (
         _cut_short(plan, history, job)
-        or _unproved(plan, history)
+        or during.unproved(history)
         or _unordered(plan, history, job)
         or _not_in_effect(plan, history, job)
         or _teardown(plan, job, outcome)
@@ -298,42 +325,6 @@ def _cut_short(plan: Plan, history: History, job: Job) -> str:
         return ""
     bound = f" before its bound of {plan.bound_s:.3g} s" if plan.bound_s is not None else ""
     return f"ended by --timeout {plan.timeout_s:g} s{bound}: nothing can be said"
-
-
-def _unproved(plan: Plan, history: History) -> str:
-    """*During* is proved by submit < fire < the entry of some other member, and no rank saw it complete.
-
-    That member is the one that was held; where its launcher ended it before it came that far, any that
-    had not come there either.
-    """
-    for event in history.all(Injected):
-        if event.phase != Phase.DURING:
-            continue
-        what = f"{event.op} #{event.nth}"
-        if not event.submitted:
-            return f"{event.fault} fired before its operation was submitted: not proved to be during"
-        key = (event.op, event.group, event.nth)
-        early = [c for c in history.all(Completed) if (c.op, c.group, c.nth) == key and c.t_s <= event.t_s]
-        if early:
-            return f"{what} had completed on slot {early[0].slot} when {event.fault} fired"
-        entered = {
-            e.slot: e for e in history.all(Entered) if (e.op, e.group, e.nth) == key and e.t_s < event.t_s
-        }
-        held = [h.slot for h in history.all(Held) if (h.op, h.nth) == (event.op, event.nth)]
-        if held and held[0] in entered:
-            return f"the held rank entered {what} before {event.fault} fired"
-        if not held and not _absent(history, entered, event.slot):
-            return f"no rank was held at {what}: not proved to be during"
-    return ""
-
-
-def _absent(history: History, entered: dict[int, Entered], target: int) -> bool:
-    """Return whether a member of the target's group is known not to have been among ``entered``."""
-    members = entered[target].members if target in entered else ()
-    return any(
-        v.slot not in entered and not v.lost and (not members or v.rank in members)
-        for v in Job.of(history).ranks
-    )
 
 
 def _unordered(plan: Plan, history: History, job: Job) -> str:

@@ -19,7 +19,7 @@ from chaoskit.matrix.keeping import Kept, Record
 from chaoskit.matrix.keys import UNKNOWABLE, key
 from chaoskit.matrix.program import Programs
 from chaoskit.matrix.request import MatrixObserver, MatrixRequest
-from chaoskit.matrix.values import NONE, Column
+from chaoskit.matrix.values import NONE, Broken, Column
 from chaoskit.model import Arm, Backend, Culprit, Profile, Scenario, ScenarioResult, Status, Verdict
 from chaoskit.request import ArmId, RunRequest
 from chaoskit.scenario import CONTROL, hardened_arm, load_profile
@@ -67,6 +67,10 @@ class Bench:
     seen: Seen = field(default_factory=Seen)
     interrupted: bool = False
     not_kept: dict[str, str] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+    same: dict[Place, Place] = field(default_factory=dict)
+    """Cells that are run under the very profile of another: that one's result is theirs."""
+    _unrunnable: set[str] = field(default_factory=set)
 
     def run(self, what: str, wanted: Sequence[Wanted]) -> None:
         """Run ``wanted`` and put what came of them into ``records``. Ends early where interrupted.
@@ -75,10 +79,12 @@ class Bench:
         """
         if not wanted or self.interrupted:
             return
+        wanted = self._once(wanted)
         keys = self._keys(wanted)
         missing = [one for one in wanted if not self._take(one, keys)]
         self.tally.kept += len(wanted) - len(missing)
-        self.observer.batch_started(what, len(missing), len(wanted) - len(missing))
+        to_run = sum(one.scenario.name not in self._unrunnable for one in missing)
+        self.observer.batch_started(what, to_run, len(wanted) - len(missing))
         if not missing:
             return
         began = time.monotonic()
@@ -96,10 +102,22 @@ class Bench:
             found = collecting.ended.get(one.place, {})
             # A cell that was cut off by the interruption was not run.
             whole = [r for r in found.values() if not (self.interrupted and _undecided([r]))]
-            self.tally.run += sum(r in whole and (one.place, n) in collecting.begun for n, r in found.items())
+            ran = [r for n, r in found.items() if r in whole and (one.place, n) in collecting.begun]
+            self.tally.run += len(ran)
+            self.tally.sum_s += sum(record.seconds for record in ran)
             cut = self.interrupted and (_undecided(found.values()) or collecting.unsure_of(one.place))
             if len(found) == self.request.run.repeat and not cut:
                 self.records[one.place] = tuple(found[n] for n in sorted(found))
+
+    def _once(self, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """Return ``wanted`` without the cells that would be the same run as another: of two guards, the
+        profile without the one is the other alone. Run twice, they could get opposite marks."""
+        alone = {(w.scenario.name, _content(w.profile)): w.place for w in wanted if w.column.form == "alone"}
+        for one in wanted:
+            twin = alone.get((one.scenario.name, _content(one.profile)))
+            if one.column.form == "without" and twin is not None:
+                self.same[one.place] = twin
+        return [one for one in wanted if one.place not in self.same]
 
     def _take(self, wanted: Wanted, keys: Mapping[tuple[Place, int], str]) -> bool:
         """Take a cell from those that are kept, if all its repeats are."""
@@ -118,6 +136,8 @@ class Bench:
         found, programs = {}, Programs()
         asked, seen = self._asked(wanted), self.seen
         for item in Agenda(asked, self.seed, True, seen.surveys, seen.broken).items():
+            if item.skip or item.unclear:
+                self._unrunnable.add(item.scenario.name)
             for arm, plan in item.plans.items():
                 column = columns.get(arm.arm, NONE)
                 found[(item.scenario.name, column), arm.repeat] = key(plan, self.torch, programs)
@@ -143,6 +163,11 @@ class Bench:
             profiles=names.profiles,
             arms=tuple(dict.fromkeys(_arm_name(one.column) for one in wanted)),
         )
+
+
+def _content(profile: Profile) -> Profile:
+    """A profile without what it is called; the order of its guards and variables stays that of their file."""
+    return dataclasses.replace(profile, name="", summary="", file="")
 
 
 class _Names:
@@ -234,7 +259,6 @@ class _Collecting:
         if arm.attempt > 1 and arm.repeat in before:  # the first attempt has cost its time, too
             record = dataclasses.replace(record, seconds=record.seconds + before[arm.repeat].seconds)
         before[arm.repeat] = record
-        self._bench.tally.sum_s += took_s
         if arm.attempt == 1 and _may_be_tried_again(verdict):
             self._unsure[place, arm.repeat] = record
         else:

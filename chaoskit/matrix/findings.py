@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from chaoskit.matrix import columns
 from chaoskit.matrix.batch import Wanted
 from chaoskit.matrix.table import Table
-from chaoskit.matrix.values import NONE, OWN, PROFILE, Column, Gap, Mark, Row, Smallest, Tried, Worth
+from chaoskit.matrix.values import (
+    NONE,
+    OWN,
+    PROFILE,
+    Column,
+    Gap,
+    Mark,
+    Row,
+    Smallest,
+    Tried,
+    Worth,
+    why_unknown,
+)  # fmt: skip
 from chaoskit.matrix.worth import guess, telling, worth
 from chaoskit.model import Status
 
@@ -70,6 +82,8 @@ class Findings:
             return "interrupted before it was looked for"
         if self.table.bench.request.columns:
             return "only some columns were run"
+        if why := why_unknown(rows, self.table.bench.broken):
+            return f"not known: {why}"
         if not any(row.kept and not row.healthy for row in rows):
             return "the profile holds nothing here that needs holding"
         return ""
@@ -248,14 +262,18 @@ class Findings:
             or ("" if self._confirmed else "no set that was run holds all that the profile holds"),
         )
         gaps = tuple(self._gap(row, rows) for row in self._gap_rows(rows) if self._looked_for(row.scenario))
-        worths = tuple(worth(p, rows, self._tried) for p in self.table.parts())
+        unknown = why_unknown(rows, self.table.bench.broken)
+        worths = () if unknown else tuple(worth(p, rows, self._tried) for p in self.table.parts())
         return Found(worths, smallest, gaps, self._notes(rows))
 
     def _notes(self, rows: Sequence[Row]) -> tuple[str, ...]:
         notes = []
-        skipped = [row.scenario for row in rows if row.mark(PROFILE) is Mark.SKIPPED]
-        if skipped:
-            notes.append(f"skipped here: {', '.join(skipped)}")
+        skipped: dict[str, list[str]] = {}
+        for row in rows:
+            cell = row.cell(PROFILE)
+            if cell is not None and cell.mark is Mark.SKIPPED:
+                skipped.setdefault(cell.reason, []).append(row.scenario)
+        notes += [f"skipped: {', '.join(names)}: {reason}" for reason, names in skipped.items()]
         backends = {row.backend for row in rows}
         idle = [w.part for w in (worth(p, rows) for p in self.table.parts()) if w.not_applicable]
         if idle:

@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 from chaoskit import codec
@@ -140,4 +140,10 @@ def _record(line: bytes) -> tuple[str, Record] | None:
         record = codec.decode(Record, raw)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return (key, record) if isinstance(key, str) else None
+    return (key, record) if isinstance(key, str) and _is_inside(record.folder) else None
+
+
+def _is_inside(folder: str) -> bool:
+    """Whether it is a folder below that of the matrix, as reports link to it."""
+    path = PurePosixPath(folder)
+    return not path.is_absolute() and ".." not in path.parts and ":" not in folder.partition("/")[0]

@@ -18,6 +18,7 @@ from chaoskit.matrix.batch import Bench
 from chaoskit.matrix.keeping import Record
 from chaoskit.matrix.keys import UNKNOWABLE, key
 from chaoskit.matrix.program import Programs
+from chaoskit.matrix.values import Broken
 from chaoskit.model import Workload
 from chaoskit.request import RunRequest
 from chaoskit.scenario.survey import Seen, Survey, survey_of
@@ -88,6 +89,7 @@ def _run(
         bench.observer.program_ended(program.name, one.broken)
         if one.broken:
             broken[program] = one.broken
+            bench.broken = (*bench.broken, Broken(program.name, one.broken, str(one.folder)))
             continue
         survey = _survey(one.folder)
         if survey is None:

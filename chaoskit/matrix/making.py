@@ -27,9 +27,14 @@ from chaoskit.matrix.keeping import Kept
 from chaoskit.matrix.request import MatrixObserver, MatrixRequest, Silent
 from chaoskit.matrix.table import Table
 from chaoskit.matrix.values import Effort, Matrix, Origin
+from chaoskit.model import Workload
+from chaoskit.plan import launcher_of
+from chaoskit.redacting import Redactor
+from chaoskit.secret_shapes import HIDDEN
 
 FOLDER = "matrix"
 """The folder, below that of the runs, which holds those of the matrices."""
+ARGS_AGAIN = "ARGS: give all arguments of the program again, secrets among them were not kept"
 
 
 def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matrix:
@@ -111,7 +116,9 @@ def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findin
         cores=len(os.sched_getaffinity(0)),
         repeat=request.run.repeat,
         command=request.run.command,
-        resume=shlex.join(["chaoskit", "matrix", "--resume", str(bench.folder)]),
+        resume=_resume(request, bench.folder),
+        resume_note=ARGS_AGAIN if _lost_arguments(request) else "",
+        program="; ".join(_shown(program, request) for program in looking.programs_of(request.run)),
     )
     tally = bench.tally
     effort = Effort(
@@ -125,4 +132,23 @@ def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findin
     return Matrix(
         origin, table.parts(), rows, found.worth, found.smallest, found.gaps, effort, found.notes,
         bench.interrupted, tuple(f"{name}: not kept: {why}" for name, why in sorted(bench.not_kept.items())),
+        bench.broken,
     )  # fmt: skip
+
+
+def _lost_arguments(request: MatrixRequest) -> bool:
+    """Return whether secrets among the arguments of the program keep them from being remembered."""
+    return any(HIDDEN in word for word in request.behind)
+
+
+def _resume(request: MatrixRequest, folder: Path) -> str:
+    command = shlex.join(["chaoskit", "matrix", "--resume", str(folder)])
+    return f"{command} -- ARGS" if _lost_arguments(request) else command
+
+
+def _shown(program: Workload, request: MatrixRequest) -> str:
+    """A program as people know it: its arguments without secrets, and who starts its ranks."""
+    redactor = Redactor.of(os.environ, words=program.args)
+    first = () if program.kind == "command" else (program.name,)
+    launcher = request.run.launcher or launcher_of(program)
+    return f"{redactor.command(shlex.join([*first, *program.args]))} (launcher {launcher})"

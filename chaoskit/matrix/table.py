@@ -135,9 +135,10 @@ class Table:
 
     def cell(self, name: str, column: Column) -> Cell:
         """Return what is known of a cell now."""
-        records = self.bench.records.get((name, column), ())
+        _, run_as = self.bench.same.get((name, column), (name, column))
+        records = self.bench.records.get((name, run_as), ())
         if records:
-            records = (*records, *self.bench.records.get((name, _again(column)), ()))
+            records = (*records, *self.bench.records.get((name, _again(run_as)), ()))
         if not records:
             mark, reason = self._left.get((name, column), (Mark.NOT_RUN, "not run"))
             return Cell(column, mark, reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,7 +31,7 @@ class Mark(enum.StrEnum):
     UNSTEADY = "unsteady"  # it differs between repeats
     INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not_applicable"  # the part has no effect here: the same as without it
-    SKIPPED = "skipped"  # this machine cannot run it, or the fault cannot be had on the program
+    SKIPPED = "skipped"  # it cannot be run here, or as asked, or the fault cannot be had on the program
     NOT_RUN = "not_run"
 
 
@@ -145,6 +146,7 @@ class Worth:
     together: tuple[str, ...] = ()  # scenarios that no cell explains without it: it may hold them with others
     in_set: bool = False  # of a set that was run and holds something
     told_by: int = 0  # faults that bite, in which it has an effect: without any nothing is known of it
+    told_cells: int = 0  # its cells of which something is said, if only that there is nothing to hold
 
     @property
     def matters(self) -> bool | None:
@@ -193,11 +195,23 @@ class Origin:
     repeat: int
     command: str
     resume: str
+    resume_note: str = ""  # what has to be given again with ``resume``
+    program: str = ""  # the users' programs, with their arguments and who starts their ranks; no secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A program that cannot be used. ``folder``: where what it wrote lies."""
+
+    program: str
+    why: str
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """``run`` cells took ``wall_s`` side by side, ``sum_s`` one after the other; ``kept`` came from before.
+    Cells that an interruption cut off are in neither ``run`` nor ``sum_s``.
     ``damaged``: lines of kept cells that could not be read; ``stale``: kept cells of other conditions."""
 
     wall_s: float = 0.0
@@ -222,6 +236,12 @@ class Matrix:
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     not_kept: tuple[str, ...] = ()  # scenarios whose cells --resume runs again, and why
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def not_known(self) -> str:
+        """Why nothing is known of the profile, where that is so because programs cannot be used; else ''."""
+        return why_unknown(self.rows, self.broken)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -232,3 +252,11 @@ class Matrix:
 
     def counts(self, column: Column) -> Counter[Mark]:
         return Counter(mark for row in self.rows if (mark := row.mark(column)) is not None)
+
+
+def why_unknown(rows: Sequence[Row], broken: Sequence[Broken]) -> str:
+    """Return why nothing can be said of any guard, where programs cannot be used and no row tells it."""
+    told = (Mark.BITES, Mark.NOT_NEEDED, Mark.QUIET, Mark.FALSE_ALARM, Mark.UNSTEADY)
+    if not broken or any(row.mark(NONE) in told for row in rows):
+        return ""
+    return "; ".join(dict.fromkeys(one.why for one in broken))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Row, Tried, Worth
 
 _UNCLEAR = frozenset({Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.NOT_RUN})
+_SAYS_NOTHING = frozenset({Mark.NOT_RUN, Mark.NOT_APPLICABLE})
 _SEARCHED_MAX = 200_000
 """Sets that are looked at, at most: about a second."""
 
@@ -30,7 +31,8 @@ def worth(part: str, rows: Sequence[Row], tried: Sequence[Tried] = ()) -> Worth:
 
     unkept = [row for row in clear if row.mark(PROFILE) in (Mark.NOT_HELD, Mark.FALSE_ALARM)]
     unclear = (*names(faults, alone, *_UNCLEAR), *names(faults, without, *_UNCLEAR))
-    marks = [row.mark(alone) for row in clear if row.mark(alone) is not None]
+    marks = _told(alone, clear) or _told(alone, rows)
+    told = [m for m in (*_told(alone, rows), *_told(without, rows)) if m not in _SAYS_NOTHING]
     return Worth(
         part,
         alone=names(faults, alone, Mark.HELD),
@@ -46,7 +48,12 @@ def worth(part: str, rows: Sequence[Row], tried: Sequence[Tried] = ()) -> Worth:
         ),
         in_set=any(part in t.parts and _holds_a_fault(t, faults) for t in tried),
         told_by=len([r for r in faults if r.mark(alone) not in (None, Mark.NOT_APPLICABLE)]),
+        told_cells=len(told),
     )
+
+
+def _told(column: Column, rows: Sequence[Row]) -> list[Mark]:
+    return [m for row in rows if (m := row.mark(column)) is not None and m is not Mark.SKIPPED]
 
 
 def _explained(part: str, row: Row, tried: Sequence[Tried]) -> bool:

@@ -18,13 +18,13 @@ from typing import Final
 from chaoskit import codec
 from chaoskit.errors import ExitCode, InvalidInput
 from chaoskit.guards import sidecar
-from chaoskit.history import Ended, Malfunction, Signalled, Started, Stopped
+from chaoskit.history import Ended, Malfunction, RunDelay, Signalled, Started, Stopped
 from chaoskit.model import Plan, Workload
 from chaoskit.rank import joining, program
 from chaoskit.rank.recorder import Recorder
 from chaoskit.rank.region import map_region
 from chaoskit.secret_shapes import HIDDEN
-from chaoskit.sidecar.keeper import Watcher, keep
+from chaoskit.sidecar.keeper import Keeper, Watcher, keep
 
 USAGE: Final = "usage: python -m chaoskit.rank --plan PLAN [--dir DIR] [script.py | -m module] [args…]"
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -37,6 +37,9 @@ class Recording(Watcher):
         self._slot = joined.slot
         self._joined = joined
         self._sent: set[int] = set()
+
+    def attach(self, keeper: Keeper) -> None:
+        self._keeper = keeper
 
     def started(self, pid: int, t: float) -> None:
         self._recorder = Recorder.open(self._joined.keeper)
@@ -63,6 +66,8 @@ class Recording(Watcher):
         self._recorder.note(Signalled(t, self._slot, signal.SIGTERM, "sidecar", why))
 
     def ended(self, exit_code: int, t: float) -> None:
+        if self._keeper.run_delay_s is not None:
+            self._recorder.note(RunDelay(t, self._slot, self._keeper.run_delay_s))
         by = "launcher" if -exit_code in self._sent else ""
         self._recorder.note(Ended(t, self._slot, exit_code, by))  # type: ignore[arg-type]  # one of the two
         joining.release_all(self._region)

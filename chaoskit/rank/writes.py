@@ -10,6 +10,9 @@ Measured, a kill on a machine seven times overloaded: ``torch.save`` to a path l
 stream, and DCP, what the first call of ``write`` wrote (0.7 KiB; once in ten 4 MiB of 64); a loop of 64 KiB
 writes, 1 or 2 of them. A file of a MiB that Python or a child process writes may be complete.
 
+Folders are followed, symbolic links to folders below them are not; of files in a folder that is made and
+removed at once some are missed.
+
 May not change what is written (that one file, if the fault lets it live, has the neutral folder name
 ``archive`` inside).
 """
@@ -231,6 +234,16 @@ class _Folders:
         out = name.startswith(".") or name in _SKIPPED
         return out and not any(b == folder or b.startswith(folder + "/") for b in self._bases)
 
+    def _of_other_run(self, path: str) -> bool:
+        """Asked of each file: a run that has just begun has no run.json yet when its folder is seen."""
+        base = self._base_of(os.path.dirname(path))
+        above = os.path.dirname(path)
+        while len(above) > len(base) and above != "/":
+            if _is_run(above):
+                return True
+            above = os.path.dirname(above)
+        return False
+
     def _base_of(self, folder: str) -> str:
         """The nearest base that it lies in; empty on the way to one."""
         around = [b for b in self._bases if f"{folder}/".startswith(f"{b.rstrip('/')}/")]
@@ -276,7 +289,7 @@ class _Folders:
 
     def _written(self, path: str) -> None:
         """Also told of a file that was only emptied, which is no byte."""
-        if self._seen.matches(path):
+        if self._seen.matches(path) and not self._of_other_run(path):
             try:
                 empty = os.stat(path).st_size == 0
             except OSError:  # gone again

@@ -18,7 +18,7 @@ from chaoskit.scenario import culprits, network_checks
 from chaoskit.scenario.finding import Finding
 from chaoskit.scenario.profile_file import load_profile, profile_names
 from chaoskit.scenario.source import KeyPath
-from chaoskit.scenario.values import did_you_mean, yaml_key
+from chaoskit.scenario.values import Wrong, did_you_mean, folder_name, yaml_key
 
 CONTROL, HARDENED = "control", "hardened"
 _CALL_HINT = "write it as torch.save, or __main__.train_step for a function of the script"
@@ -145,6 +145,10 @@ def _arms(scenario: Scenario) -> Iterator[Finding]:
         yield Finding(("topology", "backend"), message, f"add it to backends: {', '.join(scenario.backends)}")
     for arm in scenario.arms:
         path: KeyPath = ("arms", arm.name)
+        try:
+            folder_name(arm.name)
+        except Wrong as wrong:
+            yield Finding(path, f"the name of an arm {wrong.message}", wrong.hint)
         for backend in scenario.backends:
             # What a control does is recorded where it was observed; elsewhere it is only looked at.
             unseen = arm.name == CONTROL and (backend != scenario.topology.backend or not arm.expect.outcome)

@@ -192,6 +192,15 @@ def slug(value: object) -> str:
     return value
 
 
+def folder_name(value: object) -> str:
+    """Return a text that can be the name of a folder, of an arm for example. Raises Wrong."""
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= 80:
+        raise Wrong(f"must be a name of 1 to 80 printable letters, is {shown(value)}")
+    if "/" in value or value in (".", ".."):
+        raise Wrong(f"must be a name without a '/', is {shown(value)}", "it becomes the name of a folder")
+    return value
+
+
 def boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise Wrong(f"must be true or false, is {shown(value)}", "write true or false, without quotes")

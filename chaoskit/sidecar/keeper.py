@@ -119,6 +119,7 @@ class Keeper:
         self.pid = pid
         self.exit_code: int | None = None  # of the rank, once it has ended
         self.is_stopped = False
+        self.run_delay_s: float | None = None  # how long the rank had waited for a core; known at its end
         self._watchers = list(watchers)
         self._terminal = terminal
         # A launcher that gives each rank a process group of its own (torchrun) signals the group; a signal
@@ -245,6 +246,7 @@ class Keeper:
     def _reap(self) -> None:
         while True:
             try:
+                self._note_run_delay()
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
             except ChildProcessError:
                 self._childless = True
@@ -253,6 +255,11 @@ class Keeper:
                 return
             if pid == self.pid:
                 self._seen(status, time.monotonic())
+
+    def _note_run_delay(self) -> None:
+        """A rank that has ended still tells it, until it is reaped."""
+        if self.exit_code is None and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            self.run_delay_s = processes.run_delay_s(self.pid)
 
     def _seen(self, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):

@@ -63,6 +63,13 @@ def parent(pid: int) -> int:
     return int(fields[1]) if fields else 0
 
 
+def run_delay_s(pid: int) -> float | None:
+    """Return how long the main thread was runnable without a core, of a zombie too; None if untold."""
+    with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{pid}/schedstat", "rb") as file:
+        return int(file.read().split()[1]) * 1e-9
+    return None
+
+
 def keeper_state(pid: int) -> str:
     """Return the :func:`state` of a keeper; '' when it is gone, also where another process has its number."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as file:

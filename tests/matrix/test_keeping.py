@@ -74,6 +74,15 @@ def test_whatever_is_in_the_file_nothing_is_believed(
     assert (folder / FILE).read_bytes().strip(b"\n") == b""
 
 
+@pytest.mark.parametrize("folder", ["/etc", "../../etc", "runs/../../x", "javascript:alert(1)//x"])
+def test_a_folder_outside_of_the_matrix_is_damage(tmp_path: Path, verdict: Make, folder: str) -> None:
+    with Kept.open(tmp_path) as store:
+        store.put("k", dataclasses.replace(record(verdict()), folder=folder))
+    with Kept.open(tmp_path) as store:
+        assert store.get("k") is None
+        assert store.damaged == 1
+
+
 def test_another_process_at_the_same_matrix_is_refused(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from chaoskit.errors import InvalidInput\n"

@@ -119,15 +119,23 @@ def test_a_matrix_and_its_going_on(making: Making) -> None:
 
 def test_a_program_that_is_none_is_run_once_and_nothing_is_said_of_it(making: Making, tmp_path: Path) -> None:
     script = tmp_path / "once.py"
-    script.write_text("print('nothing distributed')\n")
+    script.write_text("raise SystemExit('no data')\n")
     program = Workload("once.py", kind="script", target=str(script))
-    found = making(Heard(), scenarios=tuple(select(["rank-stopped", "rank-slow"])), program=program, ranks=1)
+    heard, scenarios = Heard(), tuple(select(["rank-stopped", "rank-slow"]))
+    found = making(heard, scenarios=scenarios, program=program, ranks=2)
     assert {cell.mark for row in found.rows for cell in row.cells} <= {
         Mark.INCONCLUSIVE,
         Mark.NOT_RUN,
         Mark.SKIPPED,
+        Mark.NOT_APPLICABLE,
     }
     assert found.effort.run == 0 and found.effort.sum_s == 0.0 and not found.interrupted
+    (broken,) = found.broken
+    assert found.not_known == broken.why and found.smallest.why_not == f"not known: {broken.why}"
+    assert found.worth == () and list(Path(broken.folder).iterdir())
+    assert found.origin.program == "once.py (launcher forkserver)"
+    assert {to_run for _, to_run, _ in heard.batches} <= {0}
+    assert not any(note.startswith("skipped") for note in found.notes)
 
 
 PROGRAM = """\

@@ -17,6 +17,7 @@ from chaoskit.errors import ExitCode
 from chaoskit.matrix.values import (
     NONE,
     PROFILE,
+    Broken,
     Cell,
     Column,
     Effort,
@@ -27,11 +28,13 @@ from chaoskit.matrix.values import (
     Smallest,
     Tried,
 )
+from chaoskit.model import Verdict
 from chaoskit.reports.matrix import json_output, markdown, page
 from chaoskit.reports.matrix.exit_code import exit_code
 from chaoskit.reports.matrix.progress import MatrixProgress
 from chaoskit.reports.matrix.text import LINES_MAX, print_matrix
-from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, fitted, sign
+from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, faster, fitted, sign
+from chaoskit.request import ArmId
 
 MakeRow, MakeMatrix = Callable[..., Row], Callable[..., Matrix]
 PARTS = ("timeouts", "fail_fast", "group_kill")
@@ -71,7 +74,8 @@ def test_the_terminal_has_no_more_than_25_lines(large: Matrix) -> None:
         lines = text_of(found)
         assert len(lines) <= LINES_MAX
         assert lines[0].startswith("100 scenarios × 40 columns: profile mine on gloo")
-        assert any("600 s in sum, 10.0 × faster" in line for line in lines)
+        told = any("600 s in sum, 10.0 × faster" in line for line in lines)
+        assert told != found.interrupted
     assert "go on with: chaoskit matrix --resume runs/matrix/1" in lines[-1]
 
 
@@ -268,6 +272,66 @@ def test_a_long_batch_is_never_silent_for_much_longer_than_it_may_be() -> None:
 def test_nothing_in_the_head_of_the_heat_map_is_cut(row: MakeRow, matrix: MakeMatrix) -> None:
     (groups,) = re.findall(r"#map \.groups > \* \{(.*?)\}", page.render(matrix(row("a"))))
     assert "hidden" not in groups and "max-width" not in groups
+
+
+def test_of_a_program_that_does_not_complete_nothing_is_said(row: MakeRow, matrix: MakeMatrix) -> None:
+    why = "the program does not complete without any fault (failed): it raised"
+    bad = row("a", base=Mark.INCONCLUSIVE, profile=Mark.INCONCLUSIVE)
+    found = matrix(bad, worth=(), broken=(Broken("train.py", why, "/runs/matrix/1/" + "x" * 150),))
+    for said in ("\n".join(text_of(found)), markdown.render(found).replace("\\", ""), page.render(found)):
+        assert f"not known: {why}" in said and "x" * 150 in said
+        assert "not needed" not in said and "none found" not in said and "no fault" not in said
+        assert "needed for" not in said
+    body = json.loads(json_output.render(found))
+    assert body["not_known"] == why and body["counts"] is None and body["worth"] == []
+    assert body["broken"][0]["folder"].endswith("x" * 150)
+    others = dataclasses.replace(found, rows=(*found.rows, row("b")))
+    assert others.not_known == "" and "profile: holds 1 of 1 fault that bites" in text_of(others)
+    assert any(why in line for line in text_of(others))
+
+
+def test_a_guard_of_which_no_cell_ran_is_not_known(row: MakeRow, matrix: MakeMatrix) -> None:
+    unrun = dict.fromkeys(PARTS, Mark.NOT_RUN)
+    idle = {**unrun, "group_kill": Mark.NOT_APPLICABLE}
+    late = row("late", idle, idle, base=Mark.NOT_RUN, profile=Mark.NOT_RUN)
+    said = markdown.render(matrix(late, interrupted=True))
+    assert "| timeouts | not known yet |" in said and "| group\\_kill | no effect here |" in said
+    assert "holds 0 alone" not in said
+    both = matrix(late, row("a", {"timeouts": Mark.HELD}, unrun), interrupted=True)
+    assert "| timeouts | holds 1 alone, needed for 0, unclear in 1 |" in markdown.render(both)
+
+
+def test_after_an_interruption_no_figure_of_speed_is_given(row: MakeRow, matrix: MakeMatrix) -> None:
+    assert faster(matrix(row("a"))) == 4.0
+    found = matrix(row("a"), interrupted=True)
+    assert "faster" not in "\n".join(text_of(found)) + markdown.render(found) + page.render(found)
+    assert json.loads(json_output.render(found))["faster_than_in_a_row"] is None
+
+
+def test_the_program_and_what_has_to_be_given_again(row: MakeRow, matrix: MakeMatrix) -> None:
+    found = matrix(row("a"), interrupted=True)
+    origin = dataclasses.replace(
+        found.origin, program="train.py --steps 8 (launcher torchrun)",
+        resume="chaoskit matrix --resume X -- ARGS",
+        resume_note="ARGS: give them again",
+    )  # fmt: skip
+    found = dataclasses.replace(found, origin=origin)
+    text = text_of(found)
+    for said in ("\n".join(text), markdown.render(found).replace("\\", ""), page.render(found)):
+        assert "rogram" in said and "train.py --steps 8 (launcher torchrun)" in said
+        assert "give them again" in said and "--resume X -- ARGS" in said
+    assert text[-1].endswith(": chaoskit matrix --resume X -- ARGS")
+
+
+def test_cells_that_cannot_be_run_are_not_counted_as_they_go(verdict: Callable[..., Verdict]) -> None:
+    stream = io.StringIO()
+    shown = MatrixProgress(Console(file=stream, width=100), every_s=1000.0)
+    shown.batch_started("no guard", 1, 0)
+    shown.cell_ended(ArmId("skipped", "none", "gloo", 1, 1), verdict())
+    assert shown._done == 0
+    shown.cell_started(ArmId("a", "none", "gloo", 1, 1), 9.0)
+    shown.cell_ended(ArmId("a", "none", "gloo", 1, 1), verdict())
+    assert shown._done == 1
 
 
 def test_columns_have_names_to_type() -> None:

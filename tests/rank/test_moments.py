@@ -171,6 +171,31 @@ def test_folders_of_runs_and_many_others_keep_no_file_from_being_seen(
         os.close(watched._fd)
 
 
+def test_a_run_that_begins_meanwhile_is_another_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("CHAOSKIT_SCRATCH", raising=False)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)  # this one reads itself
+    seen: list[str] = []
+    told = types.SimpleNamespace(matches=lambda path: path.endswith(".pt"), ended=lambda path: None)
+    told.first_byte = seen.append
+    told.waiting = [writes._Waiting(None, writes.patterns("*.pt"))]  # type: ignore[arg-type]
+    watched = writes._Folders(told)
+    watched.start()
+    try:
+        begun = folder / "20260102-030405-7"
+        begun.mkdir()
+        watched._take(os.read(watched._fd, 65536))
+        assert str(begun) in watched._paths.values()  # it has no run.json yet
+        (begun / "run.json").touch()
+        (begun / "theirs.pt").write_bytes(b"x")
+        (folder / "mine.pt").write_bytes(b"x")
+        while not seen:
+            watched._take(os.read(watched._fd, 65536))
+        assert seen == [str(folder / "mine.pt")]
+    finally:
+        os.close(watched._fd)
+
+
 def test_what_is_saved_is_the_same_with_and_without_a_trigger(folder: Path) -> None:
     run_script(folder, SCRIPT)
     plain = {n: (folder / f"{n}.pt").read_bytes() for n in (1, 2, 3)}

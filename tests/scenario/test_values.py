@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.model import RankSet, Span
-from chaoskit.scenario.values import Wrong, duration_s, kind_of, rank_set, span, yaml_key
+from chaoskit.scenario.values import Wrong, duration_s, folder_name, kind_of, rank_set, span, yaml_key
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,12 @@ def test_keys() -> None:
         "nth",
         "early_exit_wait",
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "../../x", "a\nb", "\x1b[31m", "nul\0", "sur\ud800", "x" * 81, 3]
+)
+def test_what_is_no_name_of_a_folder(name: object) -> None:
+    with pytest.raises(Wrong):
+        folder_name(name)
+    assert folder_name("- other's arm ü") == "- other's arm ü"

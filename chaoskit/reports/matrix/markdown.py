@@ -12,6 +12,7 @@ from chaoskit.reports.matrix.words import (
     LATE_SIGN,
     MEANING,
     SIGNS,
+    broken_lines,
     counts,
     effort_line,
     gap_lines,
@@ -19,6 +20,7 @@ from chaoskit.reports.matrix.words import (
     never,
     open_parts,
     replaceable,
+    resume_line,
     sign,
     smallest_lines,
     worth_line,
@@ -38,18 +40,27 @@ def _t(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", safe(text, longest=400))
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _lines(matrix: Matrix) -> Iterator[str]:
     found, origin = counts(matrix), matrix.origin
     yield f"# Guards × scenarios: {_t(origin.profile)}"
     yield ""
     if matrix.interrupted:
-        yield "**Interrupted**: cells that are empty were not run."
+        yield f"**Interrupted**: cells that are empty were not run. {_t(_capital(resume_line(matrix)))}"
         yield ""
+    if origin.program:
+        yield f"Program: {_t(origin.program)}"
+        yield ""
+    unneeded = f"{plural(found.not_needed, 'fault')} not needed. " if found.not_needed else ""
     yield (
-        f"Profile: {', '.join(held_lines(found))}. {plural(found.not_needed, 'fault')} not needed. "
+        f"Profile: {', '.join(map(_t, held_lines(matrix)))}. {unneeded}"
         f"Backend {_t(origin.backend)}, torch {_t(origin.torch)}, seed {origin.seed}, each cell run "
         f"{'once' if origin.repeat == 1 else f'{origin.repeat} times'}. {_t(effort_line(matrix))}."
     )
+    yield from (f"\n{_t(line)}" for line in broken_lines(matrix))
     for label, names in (
         ("Not held", found.not_held),
         ("False alarm", found.alarms),
@@ -76,8 +87,11 @@ def _lines(matrix: Matrix) -> Iterator[str]:
 
 
 def _parts(matrix: Matrix) -> Iterator[str]:
+    if not matrix.worth:
+        return
     yield "\n## Each guard\n"
-    yield from _table(("guard", "worth"), [(_t(w.part), _t(worth_line(w))) for w in matrix.worth])
+    lines = [(_t(w.part), _t(worth_line(w, matrix.interrupted))) for w in matrix.worth]
+    yield from _table(("guard", "worth"), lines)
     if parts := never(matrix):
         yield f"\nNever matter here: {', '.join(map(_t, parts))}."
     if parts := replaceable(matrix):

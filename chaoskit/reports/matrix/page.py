@@ -16,6 +16,7 @@ from chaoskit.reports.matrix.words import (
     MEANING,
     SIGNS,
     Counts,
+    broken_lines,
     counts,
     effort_line,
     gap_lines,
@@ -85,6 +86,7 @@ class View:
     origin: tuple[str, ...]
     counts: Counts
     held: tuple[str, ...]
+    broken: tuple[str, ...]
     not_needed: str
     heads: tuple[Head, ...]
     groups: tuple[tuple[str, int], ...]
@@ -99,6 +101,7 @@ class View:
     notes: tuple[str, ...]
     effort: str
     interrupted: str
+    resume_note: str
 
 
 def render(matrix: Matrix) -> str:
@@ -113,6 +116,7 @@ def render(matrix: Matrix) -> str:
 def _view(matrix: Matrix) -> View:
     origin = matrix.origin
     facts = (
+        f"program {origin.program}" if origin.program else "",
         f"profile {origin.profile}",
         f"backend {origin.backend}",
         f"torch {origin.torch}",
@@ -127,13 +131,14 @@ def _view(matrix: Matrix) -> View:
         title=f"Guards × scenarios: {origin.profile}",
         origin=tuple(filter(None, facts)),
         counts=counts(matrix),
-        held=tuple(held_lines(counts(matrix))),
+        held=tuple(held_lines(matrix)),
+        broken=tuple(broken_lines(matrix)),
         not_needed=plural(counts(matrix).not_needed, "fault"),
         heads=tuple(_heads(columns)),
         groups=tuple(_groups(columns)),
         families=tuple(_families(matrix)),
         keys=tuple(_keys(matrix)),
-        worth=tuple((w.part, worth_line(w), _worth_css(w.matters)) for w in matrix.worth),
+        worth=tuple((w.part, worth_line(w, matrix.interrupted), _worth_css(w.matters)) for w in matrix.worth),
         never=never(matrix),
         replaceable=replaceable(matrix),
         open_parts=open_parts(matrix),
@@ -142,6 +147,7 @@ def _view(matrix: Matrix) -> View:
         notes=(*matrix.notes, *matrix.not_kept),
         effort=effort_line(matrix),
         interrupted=origin.resume if matrix.interrupted else "",
+        resume_note=origin.resume_note,
     )
 
 

@@ -34,6 +34,7 @@ class MatrixProgress:
         self._clock = clock
         self._batch = 0
         self._done = self._total = 0
+        self._begun: set[ArmId] = set()
         self._began_s = self._said_s = clock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="matrix progress", daemon=True)
@@ -63,13 +64,17 @@ class MatrixProgress:
     def batch_started(self, what: str, to_run: int, kept: int) -> None:
         self._batch += 1
         self._done, self._total, self._began_s = 0, to_run, self._clock()
+        self._begun.clear()
         from_before = f" ({kept} kept from before)" if kept else ""
         self._print(f"batch {self._batch}: {what}: {plural(to_run, 'cell')} to run{from_before}")
 
     def cell_started(self, arm: ArmId, limit_s: float) -> None:
-        """Nothing is said of single cells."""
+        """Nothing is said of single cells; only those that start count."""
+        self._begun.add(arm)
 
     def cell_ended(self, arm: ArmId, verdict: Verdict) -> None:
+        if arm not in self._begun:
+            return  # it could not be run at all
         if arm.attempt > 1:
             self._total += 1
         self._done += 1

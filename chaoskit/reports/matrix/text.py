@@ -10,6 +10,7 @@ from rich.text import Text
 from chaoskit.matrix.values import NONE, PROFILE, Mark, Matrix, Worth
 from chaoskit.reports.console import Pen
 from chaoskit.reports.matrix.words import (
+    broken_lines,
     counts,
     effort_line,
     fitted,
@@ -19,6 +20,7 @@ from chaoskit.reports.matrix.words import (
     never,
     open_parts,
     replaceable,
+    resume_line,
     smallest_lines,
 )
 from chaoskit.reports.wording import plural
@@ -33,9 +35,12 @@ def print_matrix(matrix: Matrix, console: Console, files: Sequence[str] = ()) ->
     pen = Pen(console)
     lines = [*_lines(matrix), *(f"written: {file}" for file in files)]
     if matrix.interrupted:
-        lines.append(f"interrupted; go on with: {matrix.origin.resume}")
+        lines.append(f"interrupted; {resume_line(matrix)}")
+    whole = {f"  {line}" for line in broken_lines(matrix)} | {
+        f"profile: {line}" for line in held_lines(matrix)
+    }
     for number, line in enumerate(lines[-LINES_MAX:] if len(lines) > LINES_MAX else lines):
-        copied = line.startswith(("written: ", "interrupted; "))
+        copied = line.startswith(("written: ", "interrupted; ")) or line in whole
         shown = pen.text(line)
         cut = shown if copied or len(shown) <= _WIDTH else shown[: _WIDTH - 1].rstrip() + pen.more
         console.print(Text(cut, style="bold" if number == 0 else ""), soft_wrap=True)
@@ -48,7 +53,10 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         f"{plural(len(matrix.rows), 'scenario')} × {plural(len(matrix.columns), 'column')}: profile "
         f"{origin.profile} on {origin.backend}, torch {origin.torch}, seed {origin.seed}{repeats}"
     )
-    yield f"profile: {', '.join(held_lines(found))}"
+    if origin.program:
+        yield f"program: {origin.program}"
+    yield f"profile: {', '.join(held_lines(matrix))}"
+    yield from (f"  {line}" for line in broken_lines(matrix))
     if found.not_needed:
         yield f"  {plural(found.not_needed, 'fault')} not needed: the contract is kept without any guard"
     for label, names in (

@@ -34,7 +34,7 @@ MEANING = {
     Mark.UNSTEADY: "unsteady: it differs between repeats",
     Mark.INCONCLUSIVE: "inconclusive",
     Mark.NOT_APPLICABLE: "not applicable: no effect here",
-    Mark.SKIPPED: "skipped: this machine cannot run it",
+    Mark.SKIPPED: "skipped: not run here, see the reason",
     Mark.NOT_RUN: "not run",
 }
 ENDED = "not held, though the job ended nonzero in time"
@@ -134,10 +134,12 @@ def replaceable(matrix: Matrix) -> tuple[str, ...]:
     return tuple(w.part for w in matrix.worth if w.replaceable)
 
 
-def worth_line(worth: Worth) -> str:
-    """Return what a part is worth, in one line."""
+def worth_line(worth: Worth, interrupted: bool = False) -> str:
+    """Return what a part is worth, in one line; of a part of which no cell was run that is not known."""
     if worth.not_applicable:
         return "no effect here"
+    if not worth.told_cells:
+        return "not known yet" if interrupted else "not known: none of its cells was run"
     facts = [
         f"holds {len(worth.alone)} alone",
         f"needed for {len(worth.needed)}",
@@ -152,6 +154,8 @@ def worth_line(worth: Worth) -> str:
 def smallest_lines(matrix: Matrix) -> list[str]:
     """Return what is said of the smallest set, the verdict first."""
     found = matrix.smallest
+    if matrix.not_known:
+        return [f"smallest set: not known: {matrix.not_known}"]
     if found.confirmed is None:
         lines = [f"smallest set: none found: {found.why_not}"]
         if found.tried:
@@ -176,8 +180,11 @@ def smallest_lines(matrix: Matrix) -> list[str]:
     return lines
 
 
-def held_lines(found: Counts) -> list[str]:
+def held_lines(matrix: Matrix) -> list[str]:
     """Return what is known of the profile as a whole; only rows that were run count."""
+    if matrix.not_known:
+        return [f"not known: {matrix.not_known}"]
+    found = counts(matrix)
     if found.unknown and not (found.bite or found.twins or found.not_needed):
         return ["not known yet"]
     facts = ["no fault that bites"]
@@ -222,9 +229,31 @@ def effort_line(matrix: Matrix) -> str:
     effort = matrix.effort
     if not effort.run:
         return f"no cell was run; {plural(effort.kept, 'cell')} kept from before"
-    faster = (
-        f", {effort.sum_s / effort.wall_s:.1f} × faster than one after the other" if effort.wall_s else ""
-    )
+    ratio = faster(matrix)
+    gain = f", {ratio:.1f} × faster than one after the other" if ratio is not None else ""
     kept = f"; {effort.kept} kept from before" if effort.kept else ""
     said = f"{plural(effort.run, 'run')} of cells in {effort.wall_s:.0f} s, {effort.sum_s:.0f} s in sum"
-    return f"{said}{faster}{kept}"
+    return f"{said}{gain}{kept}"
+
+
+def faster(matrix: Matrix) -> float | None:
+    """Return by how much running side by side was faster. None after an interruption: the wall time has in it
+    what was spent on cells that were cut off, and on ending them."""
+    effort = matrix.effort
+    return None if matrix.interrupted or not effort.wall_s else effort.sum_s / effort.wall_s
+
+
+def broken_lines(matrix: Matrix) -> list[str]:
+    """Return which programs cannot be used, why, where that is not said of the whole, and where what they
+    wrote lies."""
+    return [
+        f"{one.program}: {'' if matrix.not_known else one.why + '; '}its output is in {one.folder}"
+        for one in matrix.broken
+    ]
+
+
+def resume_line(matrix: Matrix) -> str:
+    """Return how to go on; a word on what has to be given again stands before it, the command last."""
+    origin = matrix.origin
+    note = f" ({origin.resume_note})" if origin.resume_note else ""
+    return f"go on with{note}: {origin.resume}"
