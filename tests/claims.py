@@ -19,6 +19,7 @@ LONGEST_FIRST = (
     "faults/test_on_gloo.py", "faults/test_on_scripts.py", "faults/test_machine.py",
     "guards/test_sidecar_keepers.py", "test_watch.py", "test_elsewhere.py", "test_torchrun.py",
     "intercept/test_parallel.py", "test_engine.py", "matrix/test_making.py", "cost/test_measuring.py",
+    "workloads/test_workloads.py", "test_supervisor.py", "test_interrupt.py", "test_nasty.py",
 )  # fmt: skip
 """The last to start must not be the longest."""
 
