@@ -106,14 +106,14 @@ def test_sigterm_without_a_handler_ends_the_rank() -> None:
 def test_hold_gil_stops_python_and_no_signal_shortens_it() -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: handled.append(time.monotonic()))
     handled: list[float] = []
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
     start = time.monotonic()
     try:
-        HoldGil((0,), 0.3).fire(Moment(0, 1, 0))
+        HoldGil((0,), 1.0).fire(Moment(0, 1, 0))
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - start >= 0.3
-    assert handled[0] - start >= 0.3
+    assert time.monotonic() - start >= 1.0
+    assert handled[0] - start >= 1.0
 
 
 def test_hold_gil_in_a_rank() -> None:
