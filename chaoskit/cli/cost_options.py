@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,7 +101,10 @@ def read(options: CostOptions, library: Library) -> AskedCost:
     if width is not None:
         base = dataclasses.replace(base, width=width)
     hiding = Hiding([base], os.environ)
-    base = dataclasses.replace(base, command=hiding.text(hiding.redactor.command(as_typed())))
+    typed = as_typed()
+    shown = hiding.text(hiding.redactor.command(typed))
+    words = ("chaoskit", *sys.argv[1:]) if shown == typed and sys.argv[1:2] == ["cost"] else ()
+    base = dataclasses.replace(base, command=shown, words=words)
     requests = _requests(base, models, chosen, sorted_out)
     if not requests:
         raise usage("nothing of this can be timed here: " + sorted_out[0].problem)

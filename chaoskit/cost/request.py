@@ -43,6 +43,7 @@ class CostRequest:
     model: Model = field(default_factory=Model)
     runs_dir: Path = Path("runs")
     command: str = ""
+    words: tuple[str, ...] = ()  # of the command, as typed; none where it holds a secret
 
 
 class CostObserver(Protocol):

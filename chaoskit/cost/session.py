@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,8 +115,18 @@ def run(
         wall_s=time.monotonic() - began_s,
         interrupted=interrupted,
         notes=(*report.notes, *asked.notes, *_load(known.comparisons)),
+        rerun=again(asked.requests[0], known.seed),
     )
     return hiding.report(told)
+
+
+def again(request: CostRequest, seed: int) -> str:
+    """Return the command that measures the same with the same seed; '' where none is known."""
+    if not request.words:
+        return ""
+    program, command, *rest = request.words
+    drawn = ["--seed", str(seed)] if request.seed is None else []
+    return shlex.join([program, command, *drawn, *rest])
 
 
 def _load(comparisons: list[Comparison]) -> tuple[str, ...]:

@@ -126,3 +126,4 @@ class CostReport:
     interrupted: bool = False
     notes: tuple[str, ...] = ()
     run_dir: str = ""
+    rerun: str = ""  # the command that measures this again, in the folder where it was typed

@@ -17,7 +17,7 @@ from chaoskit.errors import ChaoskitError
 from chaoskit.matrix.batch import Bench
 from chaoskit.matrix.keeping import Record
 from chaoskit.matrix.keys import UNKNOWABLE, key
-from chaoskit.matrix.program import Programs
+from chaoskit.matrix.program import Programs, sources
 from chaoskit.matrix.values import Broken
 from chaoskit.model import Workload
 from chaoskit.request import RunRequest
@@ -38,6 +38,12 @@ def conditions(request: RunRequest) -> dict[str, str]:
     programs = Programs()
     found = {program.name: programs.of(program).digest for program in programs_of(request)}
     return {f"{name} (or its files, folder, packages)": digest for name, digest in found.items() if digest}
+
+
+def sources_of(request: RunRequest) -> dict[str, str]:
+    """Return a digest of what each of the users' programs is made of, where that can be known."""
+    found = {program.name: sources(program) for program in programs_of(request)}
+    return {name: digest for name, digest in found.items() if digest}
 
 
 def look(bench: Bench) -> None:

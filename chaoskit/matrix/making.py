@@ -57,6 +57,7 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
         bench = Bench(request, seed, torch, folder, kept, told)
         table = Table(bench)
         findings = Findings(table)
+        sources = looking.sources_of(request.run)
         try:
             told.opened(folder, seed, kept.damaged, changed)
             looking.look(bench)
@@ -65,7 +66,9 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
             findings.look()
         except KeyboardInterrupt:
             bench.interrupted = True
-        return _matrix(request, bench, table, findings)
+        now = looking.sources_of(request.run)
+        edited = tuple(name for name, digest in sources.items() if now.get(name) != digest)
+        return dataclasses.replace(_matrix(request, bench, table, findings), edited=edited)
 
 
 def _with_seed(request: MatrixRequest, seed: int) -> MatrixRequest:

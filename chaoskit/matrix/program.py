@@ -58,10 +58,7 @@ def _look(workload: Workload) -> Seen:
     if workload.kind != "script":
         return Seen(why_not=f"it cannot be known which files a {workload.kind} runs")
     try:
-        reading = Reading()
-        script = Path(workload.target)
-        reading.add(script)
-        reading.add_folder(script.parent, python_only=True)
+        reading = _sources(workload)
         for named in _named_in(workload.args):
             reading.add_folder(named) if named.is_dir() else reading.add(named)
     except TooMuch as much:
@@ -69,6 +66,25 @@ def _look(workload: Workload) -> Seen:
     except OSError as error:
         return Seen(why_not=f"{error.filename} cannot be read: {error.strerror}")
     return Seen(f"{reading.digest()} in {os.getcwd()} with {_packages()}")
+
+
+def _sources(workload: Workload) -> Reading:
+    reading = Reading()
+    script = Path(workload.target)
+    reading.add(script)
+    reading.add_folder(script.parent, python_only=True)
+    return reading
+
+
+def sources(workload: Workload) -> str:
+    """Return the digest of a script and of the Python files below its folder; '' where it cannot be known.
+
+    A run may change files that its arguments name, but not these.
+    """
+    try:
+        return _sources(workload).digest() if workload.kind == "script" else ""
+    except (OSError, TooMuch):
+        return ""
 
 
 def _named_in(arguments: tuple[str, ...]) -> Iterator[Path]:

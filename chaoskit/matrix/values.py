@@ -237,10 +237,13 @@ class Matrix:
     interrupted: bool = False
     not_kept: tuple[str, ...] = ()  # scenarios whose cells --resume runs again, and why
     broken: tuple[Broken, ...] = ()
+    edited: tuple[str, ...] = ()  # programs whose files changed while their cells ran
 
     @property
     def not_known(self) -> str:
         """Why nothing is known of the profile, where that is so because programs cannot be used; else ''."""
+        if self.edited:
+            return f"{', '.join(self.edited)} changed while the matrix ran: begin anew, without --resume"
         return why_unknown(self.rows, self.broken)
 
     @property

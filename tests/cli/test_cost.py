@@ -239,7 +239,10 @@ def test_the_command_that_is_kept_holds_no_secret(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "argv", ["chaoskit", "cost", "MY_COOKIE=monster1", "train.py"])
     Path("train.py").write_text("")
     (request,) = asked("MY_COOKIE=monster1", "train.py").asked.requests
-    assert "monster1" not in request.command
+    assert "monster1" not in request.command and request.words == ()
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/chaoskit", "cost", "strict"])
+    (request,) = asked("strict").asked.requests
+    assert request.words == ("chaoskit", "cost", "strict")
 
 
 def test_that_it_was_interrupted_stands_on_stderr(stream: Streams) -> None:

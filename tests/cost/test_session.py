@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,24 @@ class FakeMeasure:
     def _report(self, request: CostRequest, found: list[Comparison], interrupted: bool = False) -> CostReport:
         return CostReport(request.backend, request.ranks, "2.13", "m", 7, tuple(found), run_dir="runs/7",
                           interrupted=interrupted)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "seed", "told"),
+    [
+        ("chaoskit cost strict", None, "chaoskit cost --seed 7 strict"),
+        (
+            "chaoskit cost strict 'my train.py' -- --x 1",
+            None,
+            "chaoskit cost --seed 7 strict 'my train.py' -- --x 1",
+        ),
+        ("chaoskit cost --seed 3 strict", 3, "chaoskit cost --seed 3 strict"),
+        ("", None, ""),
+    ],
+)
+def test_it_tells_how_it_is_measured_again(typed: str, seed: int | None, told: str) -> None:
+    request = CostRequest((STRICT,), PLAIN, (), seed=seed, words=tuple(shlex.split(typed)))
+    assert session.again(request, 7) == told
 
 
 def asked(**more: object) -> Asked:

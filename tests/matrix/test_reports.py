@@ -33,7 +33,7 @@ from chaoskit.reports.matrix import json_output, markdown, page
 from chaoskit.reports.matrix.exit_code import exit_code
 from chaoskit.reports.matrix.progress import MatrixProgress
 from chaoskit.reports.matrix.text import LINES_MAX, print_matrix
-from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, faster, fitted, sign
+from chaoskit.reports.matrix.words import LATE_SIGN, SIGNS, faster, fitted, reasons, sign
 from chaoskit.request import ArmId
 
 MakeRow, MakeMatrix = Callable[..., Row], Callable[..., Matrix]
@@ -288,6 +288,39 @@ def test_of_a_program_that_does_not_complete_nothing_is_said(row: MakeRow, matri
     others = dataclasses.replace(found, rows=(*found.rows, row("b")))
     assert others.not_known == "" and "profile: holds 1 of 1 fault that bites" in text_of(others)
     assert any(why in line for line in text_of(others))
+
+
+def test_a_program_that_changed_meanwhile_decides_the_exit_code(row: MakeRow, matrix: MakeMatrix) -> None:
+    for one in (row("a"), row("a", profile=Mark.NOT_HELD)):
+        found = dataclasses.replace(matrix(one), edited=("train.py",))
+        assert exit_code(found) is ExitCode.INCONCLUSIVE
+        assert "profile: not known: train.py changed while the matrix ran" in "\n".join(text_of(found))
+        assert json.loads(json_output.render(found))["edited"] == ["train.py"]
+
+
+def test_where_all_is_skipped_nothing_is_said_of_the_profile(row: MakeRow, matrix: MakeMatrix) -> None:
+    names = ("a", "b")
+    found = matrix(*(row(name, base=Mark.SKIPPED, profile=Mark.SKIPPED) for name in names), worth=())
+    for said in ("\n".join(text_of(found)), markdown.render(found).replace("\\", ""), page.render(found)):
+        assert "not known: 2 scenarios skipped, none run" in said
+        assert "no fault that bites" not in said
+
+
+def test_why_something_is_not_held_is_told_without_pointing_at_a_cell(
+    row: MakeRow, matrix: MakeMatrix
+) -> None:
+    def reasoned(one: Row, why: str) -> Row:
+        return dataclasses.replace(one, cells=tuple(dataclasses.replace(c, reason=why) for c in one.cells))
+
+    why = "no rank ended within 5 s"
+    bad, late = (reasoned(row(name, profile=Mark.NOT_HELD), why) for name in ("bad", "late"))
+    skipped = reasoned(row("gpu", base=Mark.SKIPPED, profile=Mark.SKIPPED), "needs a <GPU>")
+    found = matrix(skipped, row("good"), bad, late)
+    body = page.render(found).partition("and why</h2>")[2].partition("</table>")[0]
+    told = reasons(found)
+    assert told == [("not held", why, ("bad", "late")), ("skipped", "needs a <GPU>", ("gpu",))]
+    assert "bad, late" in body and why in body and "good" not in body and "needs a &lt;GPU&gt;" in body
+    assert f"| bad, late | not held | {why} |" in markdown.render(found)
 
 
 def test_a_guard_of_which_no_cell_ran_is_not_known(row: MakeRow, matrix: MakeMatrix) -> None:

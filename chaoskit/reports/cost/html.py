@@ -13,6 +13,7 @@ from chaoskit.cost.sentence import by_treatment, sentence
 from chaoskit.cost.values import CostReport
 from chaoskit.reports.cost import plots
 from chaoskit.reports.cost.rows import (
+    AGAIN,
     EXTRAPOLATED,
     WATCHED,
     detected,
@@ -67,6 +68,8 @@ def render(report: CostReport, limit: float | None = None) -> str:
         notes=notes(report),
         proofs=list(proofs(report)),
         run_dir=report.run_dir,
+        again=AGAIN,
+        rerun=report.rerun,
     )
 
 

@@ -9,6 +9,7 @@ from chaoskit.cost.sentence import by_treatment, sentence
 from chaoskit.cost.values import CostReport
 from chaoskit.errors import ExitCode
 from chaoskit.reports.cost.rows import (
+    AGAIN,
     EXTRAPOLATED,
     WATCHED,
     detected,
@@ -35,6 +36,8 @@ def render(report: CostReport, limit: float | None = None) -> str:
     lines += ["", *_prices(report, limit), *_detection(report)]
     if found := notes(report):
         lines += ["", *(f"- {code(note)}" for note in found)]
+    if report.rerun:
+        lines += ["", f"{AGAIN} {code(report.rerun, longest=CHARACTERS_MAX)}"]
     return _bounded(lines)
 
 

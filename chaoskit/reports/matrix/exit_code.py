@@ -18,6 +18,8 @@ def exit_code(matrix: Matrix) -> ExitCode:
     """
     if matrix.interrupted:
         return ExitCode.INTERRUPTED
+    if matrix.edited:
+        return ExitCode.INCONCLUSIVE
     marks = {row.mark(PROFILE) for row in matrix.rows}
     if marks & _BAD:
         return ExitCode.NOT_HELD

@@ -19,6 +19,7 @@ from chaoskit.reports.matrix.words import (
     held_lines,
     never,
     open_parts,
+    reasons,
     replaceable,
     resume_line,
     sign,
@@ -76,6 +77,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield "\n## What the profile lacks\n"
         yield "Each was added to the profile and run.\n"
         yield from (f"- {_t(line)}" for line in gaps)
+    yield from _reasons(matrix)
     yield from _parts(matrix)
     yield from _tables(matrix)
     if matrix.notes:
@@ -84,6 +86,15 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     if matrix.not_kept:
         yield "\nThese cells are run again whenever the matrix is gone on with:\n"
         yield from (f"- {_t(line)}" for line in matrix.not_kept)
+
+
+def _reasons(matrix: Matrix) -> Iterator[str]:
+    found = reasons(matrix)
+    if not found:
+        return
+    yield "\n## Under the profile not held, unclear or skipped, and why\n"
+    lines = [(_t(", ".join(names)), mark, _t(reason)) for mark, reason, names in found]
+    yield from _table(("scenarios", "result", "reason"), lines)
 
 
 def _parts(matrix: Matrix) -> Iterator[str]:

@@ -22,8 +22,10 @@ from chaoskit.reports.matrix.words import (
     gap_lines,
     heading,
     held_lines,
+    listed,
     never,
     open_parts,
+    reasons,
     replaceable,
     said,
     sign,
@@ -35,6 +37,7 @@ from chaoskit.reports.wording import plural, safe, seconds
 REASON_MAX: Final = 400
 _PAGE: Final = Frame("chaoskit.reports.matrix", "page.html", "matrix.css", ("matrix.js",))
 _DIGITS: Final = 4
+_NAMES_MAX: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class View:
     open_parts: tuple[str, ...]
     smallest: tuple[str, ...]
     gaps: tuple[str, ...]
+    reasons: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
     effort: str
     interrupted: str
@@ -144,11 +148,17 @@ def _view(matrix: Matrix) -> View:
         open_parts=open_parts(matrix),
         smallest=tuple(smallest_lines(matrix)),
         gaps=tuple(gap_lines(matrix)),
+        reasons=tuple(_reasons(matrix)),
         notes=(*matrix.notes, *matrix.not_kept),
         effort=effort_line(matrix),
         interrupted=origin.resume if matrix.interrupted else "",
         resume_note=origin.resume_note,
     )
+
+
+def _reasons(matrix: Matrix) -> Iterator[tuple[str, str, str]]:
+    for mark, reason, names in reasons(matrix):
+        yield listed(names, _NAMES_MAX), mark, safe(reason, longest=REASON_MAX)
 
 
 def _worth_css(matters: bool | None) -> str:

@@ -187,6 +187,9 @@ def held_lines(matrix: Matrix) -> list[str]:
     found = counts(matrix)
     if found.unknown and not (found.bite or found.twins or found.not_needed):
         return ["not known yet"]
+    skipped = len(found.skipped)
+    if skipped == len(matrix.rows) - len(found.unknown) and skipped:
+        return [f"not known: {plural(skipped, 'scenario')} skipped, none run"]
     facts = ["no fault that bites"]
     if found.bite:
         facts = [f"holds {found.held} of {plural(found.bite, 'fault')} that {_bite(found.bite)}"]
@@ -199,6 +202,21 @@ def held_lines(matrix: Matrix) -> list[str]:
 
 def _bite(count: int) -> str:
     return "bites" if count == 1 else "bite"
+
+
+_TOLD = (Mark.NOT_HELD, Mark.FALSE_ALARM, Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.SKIPPED)
+
+
+def reasons(matrix: Matrix) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return what came of the profile where it was not what one wants: the mark in words, the reason, and the
+    scenarios of which both are true."""
+    found: dict[tuple[Mark, str, str], list[str]] = {}
+    for row in matrix.rows:
+        cell = row.cell(PROFILE)
+        if cell is not None and cell.mark in _TOLD:
+            found.setdefault((cell.mark, said(cell), cell.reason), []).append(row.scenario)
+    ranked = sorted(found.items(), key=lambda one: _TOLD.index(one[0][0]))
+    return [(mark, reason, tuple(names)) for (_, mark, reason), names in ranked]
 
 
 def gap_lines(matrix: Matrix) -> list[str]:

@@ -21,7 +21,7 @@ from chaoskit.model import Outcome, Status, Verdict
 from chaoskit.reports.console import ReportConsole
 from chaoskit.reports.cost import html, json_output, markdown, plots, text
 from chaoskit.reports.cost.progress import CostProgress, Expected
-from chaoskit.reports.cost.rows import notes, step
+from chaoskit.reports.cost.rows import AGAIN, notes, step
 from chaoskit.request import ArmId
 
 DDP = cases.ddp(Model())
@@ -156,6 +156,14 @@ def test_markdown_is_a_table_in_which_names_are_code() -> None:
     for evil in ("<script>", "@team", "](b)"):
         assert evil not in outside.replace("\\", "") or f"\\{evil[0]}" in outside
     assert "<script>" not in outside
+
+
+def test_page_markdown_and_json_tell_how_to_measure_again() -> None:
+    found = dataclasses.replace(report(), rerun="chaoskit cost --seed 7 strict")
+    for said in (html.render(found), markdown.render(found), json_output.render(found)):
+        assert "chaoskit cost --seed 7 strict" in said
+    assert AGAIN in html.render(found) and AGAIN in markdown.render(found)
+    assert AGAIN not in html.render(report()) and AGAIN not in markdown.render(report())
 
 
 def test_a_long_markdown_is_cut_and_says_so() -> None:
