@@ -80,6 +80,7 @@ class _Taker:
         self._rank = rank
         self._taken = 0
         self._own = ""  # what this process finds wrong with itself
+        self._stuck = ""  # why it does not get on, as of now
         self._open: Store | None = None  # keeps the server alive until torch shares it
 
     def before_init(self, given: dict[str, Any]) -> None:
@@ -95,8 +96,8 @@ class _Taker:
         self._own = conflict([entry])
         if self._own:
             wait_s = min(_TELL_S, wait_s * 0.25)
-        silent = f"what listens at {place.host}:{place.port} takes connections but does not answer as a store"
-        bound = threading.Timer(wait_s + _SILENT_S, self._fire, (silent, _hint_of(place)))
+        self._stuck = _silent(place)
+        bound = threading.Timer(wait_s + _SILENT_S, lambda: self._fire(self._stuck, _hint_of(place)))
         bound.daemon = True
         bound.start()
         try:
@@ -147,19 +148,22 @@ class _Taker:
     def _reach(self, place: Place, until: float) -> None:
         """Wait until something listens at the store's address."""
         pause, begun = 0.02, time.monotonic()
+        where = f"MASTER_ADDR:MASTER_PORT {place.host}:{place.port}"
+        self._stuck = f"nothing answers at {where} (no answer)"
         unresolved_until = until - _OWN_TROUBLE_SHARE * self._wait_s
         while True:
             local = False
             left = until - time.monotonic()
             try:
                 socket.create_connection((place.host, place.port), timeout=max(0.05, min(5.0, left))).close()
+                self._stuck = _silent(place)
                 return
             except socket.gaierror as error:
                 problem = f"MASTER_ADDR {place.host} cannot be resolved here ({error.strerror})"
                 local = True
             except OSError as error:
-                where = f"MASTER_ADDR:MASTER_PORT {place.host}:{place.port}"
                 problem = f"nothing answers at {where} ({error.strerror or 'no answer'})"
+            self._stuck = problem
             if time.monotonic() + pause >= (unresolved_until if local else until):
                 tried_s = time.monotonic() - begun
                 self._fire(f"{problem}, tried for {tried_s:.3g} s", _hint_of(place), local=local)
@@ -281,6 +285,10 @@ def _read_environment(given: dict[str, Any], method: str) -> tuple[Entry, Place]
             problems.append("MASTER_ADDR is not set")
     problems += interfaces.problems(str(given.get("backend") or ""))
     return myself(rank, world_size, ", ".join(problems)), place_of(given)
+
+
+def _silent(place: Place) -> str:
+    return f"what listens at {place.host}:{place.port} takes connections but does not answer as a store"
 
 
 def _hint_of(place: Place) -> str:

@@ -22,6 +22,9 @@ from chaoskit.guards.failure import category
 from chaoskit.guards.side_channel import Collector, Compares, Reporter
 
 _LAST_WORD_S = 0.15
+"""How long a rank that lost a peer waits for the reason."""
+_READ_S = 0.15
+"""How long rank 0 leaves the others to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class Comparing:
         if self._collector is not None:
             # Closing with unread data resets connections, and could take the message from the others.
             self._collector.join(1.0)
-            threading.Event().wait(_LAST_WORD_S)
+            threading.Event().wait(_READ_S)
         uncaught.end(self._rank, self._ending(reporter))
 
     def _ending(self, reporter: Reporter) -> uncaught.Ending:

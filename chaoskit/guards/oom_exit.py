@@ -84,6 +84,7 @@ class _Watch:
         self._process = os.getpid()
         self._what = ""
         self._since = 0.0  # 0: there is nothing to wait for
+        self._phase_at = 0.0  # when one last began or ended
         self._allowed_until = 0.0
         self._made = threading.Event()
         self._poll_s = min(_POLL_S, idle_s / 10)
@@ -114,15 +115,18 @@ class _Watch:
         self._since = 0.0
 
     def allow(self, until: float) -> None:
-        """A declared phase: no movement is due before ``until``."""
+        """A declared phase: no movement is due before ``until``; when it ends, the wait begins anew."""
+        self._phase_at = time.monotonic()  # first: the waiting thread must not see a moment without either
         self._allowed_until = until
 
     def run(self) -> None:
         while True:
-            if self._since:
-                due = max(self._since + self._idle_s, self._allowed_until)
+            since = self._since  # once: the rank may take part at any moment
+            if since:
+                allowed_until = self._allowed_until  # before the other: see allow()
+                due = max(max(since, self._phase_at) + self._idle_s, allowed_until)
                 self._made.clear()
-                if time.monotonic() >= due and _has_peers():
+                if time.monotonic() >= due and self._since and _has_peers():
                     self._end()
                 self._made.wait(min(self._poll_s, max(0.01, due - time.monotonic())))
             else:

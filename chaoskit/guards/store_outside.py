@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NoReturn
@@ -150,7 +151,7 @@ def serve(port: int, ready: Callable[[int], object]) -> None:
     store = TCPStore("127.0.0.1", port, None, True, wait_for_workers=False, use_libuv=libuv)
     ready(store.port)
     while True:
-        signal.pause()
+        time.sleep(1.0)  # not pause(): a signal right before it would wake nobody
 
 
 def variables(host: str, port: int) -> dict[str, str]:

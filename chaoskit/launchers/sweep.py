@@ -45,17 +45,17 @@ def kill_orphans(adopter: int, spared: Container[int], limit_s: float) -> bool:
     """SIGKILL the children of ``adopter``, another process, but the ``spared``, and all that is below them.
 
     Returns whether none is left within ``limit_s``. A process that loses its parent while the list is
-    read can be missed once, so two looks in a row must find nothing.
+    read can be missed once, so two looks in a row must find nothing. What is found is killed, however late.
     """
     deadline = time.monotonic() + limit_s
     clean_looks = 0
     while clean_looks < 2:
         orphans = [pid for pid in kernel.children(adopter) if pid not in spared]
         clean_looks = 0 if orphans else clean_looks + 1
-        if orphans and time.monotonic() > deadline:
-            return False
         for pid in orphans:
             kill_tree(pid)
+        if orphans and time.monotonic() > deadline:
+            return False
         if orphans:
             _wait_for_end(orphans[0], _LOOK_AGAIN_S)
     return True

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import random
+import signal
 import socket
 import sys
 import threading
@@ -84,6 +85,7 @@ def run_rank(plan: Plan, slot: int, channels: Channels) -> NoReturn:
         if recorder is not None:
             recorder.note(Malfunction(time.monotonic(), slot, f"rank not prepared: {error!r}"))
     else:
+        code = _FAILED  # where a signal handler raises while the rank ends
         code = _run_script(plan, slot, recorder, tap)
     finally:
         _exit(code)
@@ -191,6 +193,7 @@ def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
             recorder.note(failing.raised(slot, reason))
         return _code_of(error)
     except BaseException as error:  # noqa: BLE001 - reported as Python would
+        _raise_for_no_child()
         failing.clean(error)
         recorder.note(failing.raised(slot, error))
         # As the interpreter does: the frames, and with them the model, live to the end of the process. Freed
@@ -200,6 +203,15 @@ def _run_script(plan: Plan, slot: int, recorder: Recorder, tap: Tap) -> int:
             sys.excepthook(type(error), error, error.__traceback__)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
     return 0
+
+
+def _raise_for_no_child() -> None:
+    """From here on. Torch's handler raises for each worker of a DataLoader that is killed: a second one would
+    keep the first from being told."""
+    for _ in range(3):  # what is pending is handled first, and may raise here
+        with contextlib.suppress(Exception):
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return
 
 
 def _clock(slot: int) -> Clock:
