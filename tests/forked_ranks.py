@@ -13,7 +13,6 @@ import ctypes
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ from dataclasses import dataclass, field
 from multiprocessing.process import current_process
 from pathlib import Path
 from typing import Any, TypeVar
+
+from free_ports import free_port
 
 from chaoskit import workloads
 from chaoskit.history import Event
@@ -74,7 +75,7 @@ def make_plan(
     settings: dict[str, int | float | str] | None = None,
 ) -> Plan:
     """Return a plan for ``ranks`` gloo ranks on a free port; ``env`` adds variables by slot."""
-    port = _free_port()
+    port = free_port()
     given = tuple((settings or {}).items())
     plans = []
     for slot in range(ranks):
@@ -286,12 +287,6 @@ def _stat(path: str) -> list[str]:
         return Path(path).read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return ["R"] + ["0"] * 20
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

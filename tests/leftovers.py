@@ -80,8 +80,8 @@ class Watch:
         found += [Leftover(_kind_of(path, self.places), path) for path in files if path not in foreign]
         return sorted(set(found))
 
-    def settled(self, limit_s: float = 3.0) -> list[Leftover]:
-        """Return what is still there after up to ``limit_s``: an end takes the kernel a moment."""
+    def settled(self, limit_s: float = 20.0) -> list[Leftover]:
+        """Return what is still there after up to ``limit_s``: an end takes a busy kernel some moments."""
         until = time.monotonic() + limit_s
         while (found := self.found()) and time.monotonic() < until:
             time.sleep(0.05)

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -72,14 +73,45 @@ class Finished:
     heard: Heard
 
     @property
+    def verdicts(self) -> list[Verdict]:
+        return last(self.result.verdicts)
+
+    @property
     def arms(self) -> dict[tuple[str, str], Path]:
-        return {(v.scenario, v.arm): self.result.run_dir / v.scenario / v.arm for v in self.result.verdicts}
+        return {(v.scenario, v.arm): folder_of(self.result, v) for v in self.verdicts}
 
     def verdict(self, scenario: str, arm: str) -> Verdict:
-        return next(v for v in self.result.verdicts if (v.scenario, v.arm) == (scenario, arm))
+        return next(v for v in self.verdicts if (v.scenario, v.arm) == (scenario, arm))
 
     def scenario(self, name: str) -> ScenarioResult:
         return next(s for s in self.result.scenarios if s.name == name)
+
+
+def last(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts that count: an arm that was only late, as a busy machine makes it, is run once more."""
+    return list({(v.scenario, v.arm, v.backend, v.repeat): v for v in verdicts}.values())
+
+
+def folder_of(result: RunResult, verdict: Verdict) -> Path:
+    """Where the files of that attempt are."""
+    from chaoskit import rundir
+
+    v = verdict
+    arm = ArmId(v.scenario, v.arm, v.backend, v.repeat, v.attempt)
+    return rundir.arm_dir(result.run_dir, arm)
+
+
+@contextmanager
+def patient_evidence(limit_s: float = 60.0) -> Iterator[None]:
+    """All evidence is waited for: of what a busy machine is late with, a run says that it is missing."""
+    from chaoskit.evidence import flight_recorder, gather, stacks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather, "Asked", partial(gather.Asked, limit_s=limit_s))
+        patch.setattr(gather, "FIRST_S", limit_s)
+        patch.setattr(stacks, "DUMP_S", limit_s)
+        patch.setattr(flight_recorder, "BEGINS_WITHIN_S", limit_s)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +141,8 @@ def finished(shared_servers: None, tmp_path_factory: pytest.TempPathFactory) -> 
     heard = Heard()
     folder = tmp_path_factory.mktemp("finished")
     request = RunRequest(tuple(select(SCENARIOS)), seed=SEED, runs_dir=folder, command="a test")
-    return Finished(engine.run(request, heard), heard)
+    with patient_evidence():
+        return Finished(engine.run(request, heard), heard)
 
 
 @pytest.fixture

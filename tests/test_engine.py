@@ -16,9 +16,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_runs import SCENARIOS, SEED, Finished, Heard, Run, last_attempts, load, signature
+from real_runs import (
+    SCENARIOS,
+    SEED,
+    Finished,
+    Heard,
+    Run,
+    folder_of,
+    last,
+    last_attempts,
+    load,
+    signature,
+)
 
-from chaoskit import codec, engine, history, judging
+from chaoskit import codec, engine, history, judging, schedule
 from chaoskit.errors import InvalidInput, LaunchFailed
 from chaoskit.evidence import findings
 from chaoskit.history import ArmEnded, Ended, Event, Injected, Malfunction, Sampled, Started
@@ -29,7 +40,7 @@ from chaoskit.plan import make_plan
 from chaoskit.request import RunRequest
 from chaoskit.scenario import load_profile, select
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 ARMS = [(name, arm) for name in SCENARIOS for arm in ("control", "hardened")]
 
@@ -55,19 +66,19 @@ def test_the_results_are_those_that_the_files_promise(finished: Finished) -> Non
         "rank-stopped": Result.HELD,
     }
     assert [s.name for s in finished.result.scenarios] == list(SCENARIOS), "in the order asked for"
-    assert {v.status for v in finished.result.verdicts} == {Status.PASS}
+    assert {v.status for v in finished.verdicts} == {Status.PASS}
     assert not finished.result.interrupted
 
 
 def test_the_culprit_of_every_arm_is_the_rank_that_was_hit(finished: Finished) -> None:
     hit = {"uncaught-exception": "2"}
-    for verdict in finished.result.verdicts:
+    for verdict in finished.verdicts:
         assert verdict.culprits == (Culprit("rank", hit.get(verdict.scenario, "1")),), verdict
         assert not verdict.ambiguous
 
 
 def test_what_the_controls_do_without_guards(finished: Finished) -> None:
-    controls = {v.scenario: v.outcome for v in finished.result.verdicts if v.arm == "control"}
+    controls = {v.scenario: v.outcome for v in finished.verdicts if v.arm == "control"}
     assert controls == {
         "rank-killed-mid-all-reduce": Outcome.FAILED,
         "dtypes-differ": Outcome.CORRUPTED,
@@ -77,7 +88,7 @@ def test_what_the_controls_do_without_guards(finished: Finished) -> None:
 
 
 def test_a_hang_has_no_latency_and_an_end_is_within_its_bound(finished: Finished) -> None:
-    for verdict in finished.result.verdicts:
+    for verdict in finished.verdicts:
         assert verdict.bound_s is not None
         if verdict.outcome is Outcome.HUNG:
             assert verdict.latency_s is None
@@ -148,8 +159,9 @@ def test_an_observer_hears_everything_in_order(finished: Finished) -> None:
     heard = finished.heard
     assert heard.run_dir == finished.result.run_dir
     assert [(a.scenario, a.arm) for a in heard.announced] == ARMS
-    assert sorted(heard.started, key=str) == sorted(heard.announced, key=str)
-    assert sorted((a for a, _ in heard.ended), key=str) == sorted(heard.announced, key=str)
+    assert sorted(heard.started, key=str) == sorted((a for a, _ in heard.ended), key=str)
+    # One that was late, as on a busy machine, is begun once more.
+    assert sorted((a for a in heard.started if a.attempt == 1), key=str) == sorted(heard.announced, key=str)
     assert sorted(r.name for r in heard.results) == sorted(SCENARIOS)
     assert heard.order[:2] == ["run", "start"]
     assert heard.order[-1] == "scenario"
@@ -206,6 +218,7 @@ def test_the_same_seed_makes_the_same_plan(finished: Finished) -> None:
     scenario = only("rank-stopped")
     strict = load_profile("strict")
     made = make_plan(scenario, "hardened", profile=strict, hardened_profile=strict, seed=SEED)
+    made = dataclasses.replace(made, attempt=finished.verdict("rank-stopped", "hardened").attempt)
     assert codec.load_plan((finished.arms["rank-stopped", "hardened"] / "plan.json").read_text()) == made
 
 
@@ -251,7 +264,10 @@ def test_a_history_that_ends_too_soon_is_inconclusive(
         assert verdict.reason
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=100, deadline=None,
+)  # fmt: skip
 @given(at=st.floats(0, 0.999), junk=st.binary(min_size=1, max_size=40), over=st.integers(0, 200))
 def test_a_damaged_history_never_raises_and_never_passes(
     at: float, junk: bytes, over: int, finished: Finished, tmp_path: Path
@@ -360,11 +376,9 @@ def test_a_profile_takes_the_place_of_the_hardened_arms(run: Run) -> None:
         "hardened": "torchrun-policy",
     }
     for verdict in result.verdicts:
-        plan = codec.load_plan(
-            (result.run_dir / "uncaught-exception" / verdict.arm / "plan.json").read_text()
-        )
+        plan = codec.load_plan((folder_of(result, verdict) / "plan.json").read_text())
         assert plan.profile.name == verdict.profile
-        assert engine.judge_again(result.run_dir / "uncaught-exception" / verdict.arm) == verdict
+        assert engine.judge_again(folder_of(result, verdict)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -372,8 +386,8 @@ def test_a_profile_takes_the_place_of_the_hardened_arms(run: Run) -> None:
 )
 def test_one_arm_alone_proves_nothing(arm: str, said: str, run: Run) -> None:
     result = run("dtypes-differ", arms=(arm,))
-    assert [v.arm for v in result.verdicts] == [arm]
-    assert result.verdicts[0].status is Status.PASS
+    (verdict,) = last(result.verdicts)
+    assert (verdict.arm, verdict.status) == (arm, Status.PASS)
     assert result.scenarios[0].result is Result.INCONCLUSIVE
     assert said in result.scenarios[0].reason
 
@@ -385,7 +399,8 @@ def wrong(scenario: Scenario) -> Scenario:
     return dataclasses.replace(scenario, name="wrong", arms=tuple(arms))
 
 
-def test_stopping_at_the_first_that_is_not_held(run: Run) -> None:
+def test_stopping_at_the_first_that_is_not_held(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "LIVE_MAX", 1)  # on a busy machine those that get no core look idle
     many = [dataclasses.replace(only("dtypes-differ"), name=f"later-{n}") for n in range(6)]
     result = run(wrong(only("dtypes-differ")), *many, stop_at_first=True, jobs=1)
     assert result.scenarios[0].result is Result.NOT_HELD

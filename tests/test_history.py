@@ -60,7 +60,9 @@ EVENTS = st.one_of(
     st.builds(Started, ANY_TIME, SLOTS, SMALL),
     st.builds(Lost, ANY_TIME, SLOTS, SMALL),
 )
-REUSED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+REUSED = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 
 
 @st.composite

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from real_runs import Run
+from real_runs import Run, last
 
 from chaoskit import faults, history
 from chaoskit.history import Leftover
@@ -32,7 +32,7 @@ from chaoskit.model import (
     Workload,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 PLUGIN = '''
 """A fault for tests."""
@@ -67,7 +67,8 @@ def ignore():
 def daemon():
     """A double fork into a session of its own that ignores everything and listens on a port."""
     reader, writer = os.pipe()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.setsid()
         if os.fork() == 0:
             ignore()
@@ -77,11 +78,12 @@ def daemon():
                 time.sleep(1000)
         os._exit(0)
     os.read(reader, 1)
+    os.waitpid(child, 0)  # else a busy machine may leave two behind
 
 
 def flood():
     line = b"x" * 99 + bytes([10])
-    for _ in range(2_000):
+    for _ in range(400):
         os.write(1, line * 1_000)
 
 
@@ -155,7 +157,7 @@ def test_whatever_ranks_do_they_are_ended_and_the_verdict_is_right(
         "daemon": (nasty(1, "ignore daemon close leave"), FAILS),
     }
     result = run(*(scenario(name, *what) for name, what in wanted.items()), arms=("hardened",), jobs=3)
-    found: dict[str, Verdict] = {v.scenario: v for v in result.verdicts if v.attempt == 1}
+    found: dict[str, Verdict] = {v.scenario: v for v in last(result.verdicts)}
     for name in ("floods", "recurses", "crashes", "lets-go"):
         assert found[name].status is Status.PASS, found[name]
     assert found["daemon"].status is Status.FAIL

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 FROM_CALLER = "caller-9f86d081"
 FROM_PROFILE = "profile-884c7d65"
@@ -56,7 +56,7 @@ def chaoskit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     }  # fmt: skip
     command = [sys.executable, "-m", "chaoskit", *words]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, umask=0, timeout=150
+        command, cwd=folder, env=environment, capture_output=True, text=True, umask=0, timeout=280
     )
 
 

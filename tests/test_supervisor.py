@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from chaoskit import codec
+from chaoskit import codec, pacing
 from chaoskit.errors import LaunchFailed
 from chaoskit.history import (
     ArmEnded,
@@ -35,7 +35,7 @@ from chaoskit.scenario import load_profile
 from chaoskit.scenario import select as chosen
 from chaoskit.supervisor import Supervisor
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 LIMIT_S = 60.0
 
@@ -47,6 +47,16 @@ def plan_of(name: str, arm: str = "control", **changes: Any) -> Plan:
         scenario, arm, profile=bare if arm == "control" else strict, hardened_profile=strict, seed=1
     )
     return dataclasses.replace(plan, **changes)
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended, whether somebody has taken note of it or not."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 class Arm:
@@ -96,16 +106,15 @@ class Arm:
 
     @property
     def warden(self) -> psutil.Process:
-        return psutil.Process(self._server.pid).children()[0]
+        (found,) = living(psutil.Process(self._server.pid).children())
+        return found
 
     def finish(self) -> History:
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
         if self.failed is not None:
             raise self.failed
-        left = [
-            p for p in psutil.Process(self._server.pid).children(recursive=True) if p.status() != "zombie"
-        ]
+        left = living(psutil.Process(self._server.pid).children(recursive=True))
         assert left == [], "the arm is over and nothing of it is there"
         return self.history
 
@@ -144,7 +153,7 @@ Start = Callable[[Plan], Arm]
 
 
 def test_a_warden_that_is_killed_is_a_malfunction_and_leaves_nothing(start: Start) -> None:
-    arm = start(plan_of("rank-stopped"))
+    arm = start(plan_of("rank-stopped", deadline_s=LIMIT_S))
     arm.until_ranks(is_stopped)
     arm.warden.kill()
     found = arm.finish()
@@ -158,7 +167,7 @@ def test_a_warden_that_is_killed_is_a_malfunction_and_leaves_nothing(start: Star
 
 
 def test_a_warden_that_is_told_to_end_says_so(start: Start) -> None:
-    arm = start(plan_of("rank-stopped"))
+    arm = start(plan_of("rank-stopped", deadline_s=LIMIT_S))
     arm.until_ranks(is_stopped)
     arm.warden.terminate()
     verdict = contract.judge(arm.plan, arm.finish())
@@ -176,7 +185,7 @@ def test_a_rank_that_a_stranger_kills_proves_nothing(start: Start) -> None:
 
 
 def test_it_ends_at_once_when_it_is_told_to(start: Start) -> None:
-    arm = start(plan_of("rank-stopped"))
+    arm = start(plan_of("rank-stopped", deadline_s=LIMIT_S))
     arm.until_ranks(is_stopped)
     os.write(arm.stop_w, b"!")
     found = arm.finish()
@@ -223,23 +232,28 @@ def test_a_hang_lets_others_begin_is_looked_at_and_ended(start: Start) -> None:
     fired = found.all(Injected)[0].t_s
     reached = found.all(DeadlineReached)[0].t_s
     assert reached - fired >= arm.plan.deadline_s
-    assert reached - fired < arm.plan.deadline_s + 5.0
+    assert reached - fired < arm.plan.deadline_s + 30.0
     assert {e.by for e in found.all(Ended)} == {"supervisor"}
     assert len([s for s in found.all(Sampled) if s.slot == 0 and s.t_s <= reached]) >= 3
 
 
-def test_one_that_still_moves_gets_more_time(start: Start) -> None:
-    slow = Workload("all-reduce-loop", (("steps", 20), ("step_s", 0.25)))
-    arm = start(plan_of("long-step", workload=slow, injections=(), start_limit_s=3.0, expected_result=None))
+def test_one_that_still_moves_gets_more_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has begun at the limit, also on a busy machine, and is done long before the next."""
+    monkeypatch.setattr(pacing, "EXTENSION", 5.0)
+    slow = Workload("all-reduce-loop", (("steps", 25), ("step_s", 0.4)))
+    arm = start(plan_of("long-step", workload=slow, injections=(), start_limit_s=8.0, expected_result=None))
     found = arm.finish()
     extended = found.all(DeadlineReached)
-    assert [(d.final, d.extended_s) for d in extended] == [(False, 6.0)]
+    assert [(d.final, d.extended_s) for d in extended] == [(False, 40.0)]
     assert contract.judge(arm.plan, found).outcome is Outcome.COMPLETED
 
 
-def test_one_that_moves_for_ever_is_overdue_which_is_no_verdict(start: Start) -> None:
+def test_one_that_moves_for_ever_is_overdue_which_is_no_verdict(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "EXTENSION", 0.5)
     slow = Workload("all-reduce-loop", (("steps", 1000), ("step_s", 0.1)))
-    arm = start(plan_of("long-step", workload=slow, injections=(), start_limit_s=1.0, expected_result=None))
+    arm = start(plan_of("long-step", workload=slow, injections=(), start_limit_s=6.0, expected_result=None))
     found = arm.finish()
     verdict = contract.judge(arm.plan, found)
     assert [d.final for d in found.all(DeadlineReached)] == [False, True]

@@ -14,7 +14,7 @@ from chaoskit.request import WatchRequest
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 PROGRAMS = Path(__file__).parent / "programs"
-STALL_S = 3.0
+STALL_S = 5.0
 
 # bug: outcome, culprits, kind
 FAILS: dict[str, tuple[Outcome, set[int], Kind]] = {

@@ -142,17 +142,24 @@ class Arm:
         return found.ip
 
     def start(self, host: str, body: Callable[[], None]) -> int:
-        """Fork a process that runs ``body`` on ``host``, as a rank would be there; return its pid."""
+        """Fork a process that runs ``body`` on ``host``, as a rank would be there; return its pid once it is
+        on the host."""
         door = Doorway(self.networks[host], host, str(self.files[host]))
+        reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
+                os.close(reader)
                 door.enter()
+                os.close(writer)
                 body()
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(0)
+        os.close(writer)
+        os.read(reader, 1)  # the end of the pipe: it is there, or has ended
+        os.close(reader)
         return pid
 
     def close(self) -> None:

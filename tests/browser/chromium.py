@@ -63,7 +63,7 @@ class Chromium:
         )
         begun = time.perf_counter()
         self.call("Page.navigate", url=path.as_uri())
-        self.until("document.readyState === 'complete'")
+        self.until(f"document.readyState === 'complete' && innerWidth === {width}")
         self.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         return time.perf_counter() - begun
 

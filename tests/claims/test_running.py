@@ -26,7 +26,7 @@ try:
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_setting_without_effect_is_found_to_have_none(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(CLAIM)

@@ -302,15 +302,18 @@ def test_the_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(300)
 def test_interrupted_for_real_it_reports_what_it_has(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "chaoskit", "cost", "serialised-waits", "debug-info", "--size", "64KiB",
+    # More than there is time for: the signal may come late.
+    settings = ["serialised-waits", "debug-info", "monitored-barrier", "flight-recorder"]
+    command = [sys.executable, "-m", "chaoskit", "cost", *settings, "--size", "64KiB",
                "--budget", "2s", "--json", "c.json"]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, env=environment, text=True
     ) as process:
         assert process.stderr is not None
-        next(line for line in process.stderr if line.startswith("[1/2]"))
+        next(line for line in process.stderr if line.startswith("[1/4]"))
         process.send_signal(signal.SIGINT)
         process.stderr.read()
         assert process.wait(60) == 130

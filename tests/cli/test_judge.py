@@ -296,7 +296,7 @@ def test_the_real_reader_of_a_run_takes_any_bytes(
 Document = dict[str, Any]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_real_run_is_judged_again_to_the_same_verdicts(tmp_path: Path) -> None:
     def chaoskit(*arguments: str) -> Document:
         command = [sys.executable, "-c", "import sys; from chaoskit.cli import main; sys.exit(main())"]
@@ -309,11 +309,11 @@ def test_a_real_run_is_judged_again_to_the_same_verdicts(tmp_path: Path) -> None
         return document
 
     def by_arm(document: Document) -> list[Document]:
-        return sorted(document["verdicts"], key=lambda v: str(v["arm"]))
+        return sorted(document["verdicts"], key=lambda v: (str(v["arm"]), int(v["attempt"])))
 
     ran = chaoskit("run", "rank-killed-mid-all-reduce", "--junit", "junit.xml")
     again = chaoskit("judge", ran["run_dir"])
-    assert [v["arm"] for v in by_arm(ran)] == ["control", "hardened"]
+    assert {v["arm"] for v in by_arm(ran)} == {"control", "hardened"}  # late for want of a core: two attempts
     assert by_arm(again) == by_arm(ran)
     assert (again["scenarios"], again["seed"], again["summary"]) == (
         ran["scenarios"],
@@ -322,5 +322,7 @@ def test_a_real_run_is_judged_again_to_the_same_verdicts(tmp_path: Path) -> None
     )
     assert len(list(ET.parse(tmp_path / "junit.xml").iter("testcase"))) == 2
 
-    alone = chaoskit("judge", f"{ran['run_dir']}/rank-killed-mid-all-reduce/hardened")
+    last = by_arm(ran)[-1]["attempt"]
+    folder = "hardened" if last == 1 else f"hardened-a{last}"
+    alone = chaoskit("judge", f"{ran['run_dir']}/rank-killed-mid-all-reduce/{folder}")
     assert alone["summary"]["exit_code"] == ExitCode.INCONCLUSIVE

@@ -31,7 +31,7 @@ HEAVY = {
 
 def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "chaoskit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=env)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_starting_imports_nothing_heavy(arguments: list[str]) -> None:
         f"code = main({arguments!r})\n"
         f"print(*sorted({HEAVY - allowed!r} & sys.modules.keys()), file=sys.stderr)\nsys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
@@ -152,7 +152,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         text=True,
     ) as process:
         os.close(writer)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (141, "")
 
 
@@ -176,7 +176,7 @@ def test_a_terminal_without_utf_8_gets_what_it_can_show() -> None:
 def test_closed_streams_are_no_error() -> None:
     for command, code in (("list", 0), ("nonsense", 64), ("--help", 0)):
         script = f"exec {sys.executable} -m chaoskit {command} >&- 2>&-"
-        assert subprocess.run(["sh", "-c", script], timeout=60).returncode == code
+        assert subprocess.run(["sh", "-c", script], timeout=100).returncode == code
 
 
 def test_python_m_chaoskit_exits_with_the_code() -> None:

@@ -19,6 +19,8 @@ from chaoskit.matrix.request import MatrixObserver, MatrixRequest
 from chaoskit.matrix.values import NONE, PROFILE, Cell, Column, Effort, Mark, Matrix, Origin, Row
 
 COMMAND = ("sh", "-n", "2", "{rank}")
+ONE = ("rank-stopped",)
+"""To read the whole library takes seconds."""
 Printed = pytest.CaptureFixture[str]
 
 
@@ -105,7 +107,7 @@ def test_a_program_is_named_wherever_a_cell_is_run_again(train: Path) -> None:
 
 
 def test_a_secret_that_was_not_kept_is_asked_for(train: Path) -> None:
-    first = asked(script="train.py", seed="1", behind=("--token", "sesame-open"))
+    first = asked(selectors=ONE, script="train.py", seed="1", behind=("--token", "sesame-open"))
     asking.write(train.parent, first, {})
     with pytest.raises(InvalidInput, match="give all of them again"):
         asked(resume=str(train.parent))
@@ -128,7 +130,7 @@ def test_going_on_with_a_program(
     train: Path, first: dict[str, object], then: dict[str, object], kind: str, args: tuple[str, ...]
 ) -> None:
     """What names the program anew takes its place; its arguments stay, except those of a whole command."""
-    asking.write(train.parent, asked(seed="1", **{"behind": ("--n", "1"), **first}), {})
+    asking.write(train.parent, asked(selectors=ONE, seed="1", **{"behind": ("--n", "1"), **first}), {})
     found = asked(resume=str(train.parent), **then).run
     assert found.program is not None and (found.program.kind, found.program.args) == (kind, args)
     assert (found.launcher == "command") == (kind == "command")

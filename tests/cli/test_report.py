@@ -21,7 +21,8 @@ from chaoskit.cli.report import ReportOptions, execute
 from chaoskit.errors import ChaoskitError, ExitCode, InvalidInput
 from chaoskit.model import Backend, Culprit, Kind, Outcome, Result, ScenarioResult, Status, Verdict
 
-pytestmark = pytest.mark.usefixtures("plain_environment")
+# The real run is started by the first test that looks at it: on a busy machine torch alone may take a minute.
+pytestmark = [pytest.mark.usefixtures("plain_environment"), pytest.mark.timeout(300)]
 
 Printed = pytest.CaptureFixture[str]
 Streams = Callable[..., io.StringIO]
@@ -199,7 +200,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = ["--html", "page.html", "--markdown", "summary.md", "--junit", "junit.xml", "--github"]
     done = subprocess.run(
         [sys.executable, "-m", "chaoskit", "run", "rank-killed-mid-all-reduce", "--arm", "hardened", *files],
-        cwd=folder, capture_output=True, text=True, timeout=150,
+        cwd=folder, capture_output=True, text=True, timeout=280,
     )  # fmt: skip
     assert done.returncode == ExitCode.INCONCLUSIVE  # there is no control
     lines = done.stdout.splitlines()

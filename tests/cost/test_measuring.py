@@ -3,6 +3,7 @@ what was measured until then."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from dataclasses import dataclass, field
@@ -85,8 +86,13 @@ def test_a_setting_that_ends_the_ranks_is_no_figure(report: CostReport) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
-def test_a_signal_ends_it_and_what_was_measured_is_kept(tmp_path: Path, number: int) -> None:
+def test_a_signal_ends_it_and_what_was_measured_is_kept(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long a start takes on a busy machine, the signal comes before the third.
+    monkeypatch.setattr("chaoskit.cost.measuring.OVER_BUDGET_MAX", math.inf)
     script = tmp_path / "train.py"
     script.write_text(
         "import torch, torch.distributed as dist\n"

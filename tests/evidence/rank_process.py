@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -31,6 +32,12 @@ answering.start(Channels(memfd, slot), slot)
 """
 
 
+PATIENCE_S = 40.0
+"""For what comes within milliseconds, but for a loaded machine. Below the shortest timeout of a test."""
+_PAUSE = {"x86_64": "34", "aarch64": "73"}.get(platform.machine(), "")
+"""The number of the system call that signal.pause() makes, in /proc/PID/syscall."""
+
+
 @dataclass(frozen=True)
 class Rank:
     pid: int
@@ -41,11 +48,17 @@ class Rank:
 
     def asked(self, **more: object) -> Asked:
         """What the supervisor would ask about this rank alone."""
-        return Asked(self.folder.parent, {self.slot: self.pid}, self.memfd, **more)  # type: ignore[arg-type]
+        limits: dict[str, object] = {"limit_s": PATIENCE_S, **more}
+        return Asked(self.folder.parent, {self.slot: self.pid}, self.memfd, **limits)  # type: ignore[arg-type]
 
     def until(self, state: str) -> None:
         """Return once the process is in this state; the test's time limit bounds it."""
         while process.look(self.pid).state != state:
+            os.sched_yield()
+
+    def until_paused(self) -> None:
+        """Return once the main thread is in pause(2). One that sleeps may wait for the GIL as well."""
+        while Path(f"/proc/{self.pid}/syscall").read_text().split()[0] != _PAUSE:
             os.sched_yield()
 
 

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from evidence.rank_process import Rank, rank
+from evidence.rank_process import PATIENCE_S, Rank, rank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoskit.evidence import _faulthandler, findings, gather, stacks
+from chaoskit.evidence import _faulthandler, findings, flight_recorder, gather, stacks
 from chaoskit.evidence.findings import RankFindings
 from chaoskit.rank import answering
 
@@ -32,10 +32,10 @@ os.execv({py_spy!r}, [{py_spy!r}, *sys.argv[1:]])
 WAITING = """
 import os, signal, threading
 {before}
-def load(): threading.Event().wait()
+def load(): os.write(1, b"r"), threading.Event().wait()
 threading.Thread(target=load, name="loader", daemon=True).start()
 def train():
-    os.write(1, b"r")
+    # the other thread tells that there are two
     while True: signal.pause()  # line 8
 train()
 """
@@ -51,6 +51,11 @@ def no_ptrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(REFUSED.format(python=sys.executable, py_spy=py_spy))
     path.chmod(0o700)
     monkeypatch.setattr(stacks, "_py_spy", lambda: str(path))
+    # What is there comes in the end, however loaded the machine.
+    monkeypatch.setattr(stacks, "DUMP_S", PATIENCE_S)
+    monkeypatch.setattr(flight_recorder, "BEGINS_WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr(_faulthandler, "WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(_faulthandler, "_QUIET_S", 1.0)
 
 
 def evidence(of: Rank) -> RankFindings:
@@ -60,9 +65,9 @@ def evidence(of: Rank) -> RankFindings:
 
 def test_every_thread_of_one_that_waits(tmp_path: Path) -> None:
     with rank(tmp_path, WAITING.format(before="")) as waiting:
-        waiting.until("S")
+        waiting.until_paused()
         found = evidence(waiting)
-        assert Path(f"/proc/{waiting.pid}/stat").read_text().split()[2] == "S", "it goes on"
+        waiting.until_paused()  # it goes on
     assert found.stacks_by == "faulthandler"
     assert [t.main for t in found.threads] == [True, False], "chaoskit's own is not shown"
     assert found.threads[0].frames[:2] == (
@@ -76,7 +81,8 @@ def test_every_thread_of_one_that_waits(tmp_path: Path) -> None:
     assert why.endswith("read by faulthandler instead")
 
 
-def test_one_whose_gil_is_held(tmp_path: Path) -> None:
+def test_one_whose_gil_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight_recorder, "BEGINS_WITHIN_S", 0.5)
     with rank(tmp_path, HOLDING) as holding:
         found = evidence(holding)
     assert found.stacks_by == "faulthandler"
@@ -118,7 +124,8 @@ def test_a_script_that_took_what_is_needed_is_left_alone(before: str, why: str, 
     assert not mine.exists() or mine.stat().st_size == 0, "nothing is written into a file of the script's"
 
 
-def test_one_that_blocks_the_signal_is_given_up(tmp_path: Path) -> None:
+def test_one_that_blocks_the_signal_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_faulthandler, "WAIT_S", 0.5)
     block = "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())"
     with rank(tmp_path, WAITING.format(before=block)) as deaf:
         found = evidence(deaf)

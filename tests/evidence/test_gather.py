@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from evidence.rank_process import rank
+from evidence.rank_process import PATIENCE_S, rank
 
 from chaoskit import capabilities
 from chaoskit.errors import BrokenPlugin
@@ -27,10 +28,10 @@ pytestmark = [
 
 TWO_THREADS = """
 import os, signal, threading
-def load(): threading.Event().wait()
+def load(): os.write(1, b"r"), threading.Event().wait()
 threading.Thread(target=load, name="loader", daemon=True).start()
 def train():
-    os.write(1, b"r")
+    # the other thread tells that there are two
     while True: signal.pause()  # line 7
 train()
 """
@@ -43,6 +44,14 @@ libc.write(1, b"r", 1), libc.usleep(600_000_000)  # line 5
 CLOSING = "import os, time\nos.closerange(3, 1000)\nos.write(1, b'r')\ntime.sleep(1000)"
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there comes in the end, however loaded the machine."""
+    for name in ("DUMP_S", "NATIVE_S"):
+        monkeypatch.setattr(stacks, name, PATIENCE_S)
+    monkeypatch.setattr(flight_recorder, "BEGINS_WITHIN_S", PATIENCE_S)
+
+
 def evidence(of: gather.Asked) -> RankFindings:
     gather.gather(of)
     (slot,) = of.pids
@@ -51,7 +60,7 @@ def evidence(of: gather.Asked) -> RankFindings:
 
 def test_a_rank_that_waits(tmp_path: Path) -> None:
     with rank(tmp_path, TWO_THREADS, slot=3) as waiting:
-        waiting.until("S")
+        waiting.until_paused()
         found = evidence(waiting.asked())
         assert Path(f"/proc/{waiting.pid}/stat").exists(), "nothing is ended"
     assert (found.slot, found.state, found.stacks_by, found.missing) == (3, "S", "py-spy", ())
@@ -69,7 +78,7 @@ def test_a_rank_that_waits(tmp_path: Path) -> None:
 
 def test_one_that_is_stopped(tmp_path: Path) -> None:
     with rank(tmp_path, TWO_THREADS) as stopped:
-        stopped.until("S")
+        stopped.until_paused()
         os.kill(stopped.pid, signal.SIGSTOP)
         stopped.until("T")
         found = evidence(stopped.asked())
@@ -79,7 +88,8 @@ def test_one_that_is_stopped(tmp_path: Path) -> None:
     assert found.flight_recorder == ""
 
 
-def test_one_whose_gil_is_held(tmp_path: Path) -> None:
+def test_one_whose_gil_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight_recorder, "BEGINS_WITHIN_S", 0.5)
     with rank(tmp_path, HOLDING) as holding:
         found = evidence(holding.asked())
     assert found.main is not None
@@ -99,8 +109,8 @@ def test_one_that_has_closed_all_descriptors_still_answers(tmp_path: Path) -> No
 
 def test_native_frames_where_they_are_asked_for(tmp_path: Path) -> None:
     with rank(tmp_path, TWO_THREADS) as waiting:
-        waiting.until("S")
-        found = evidence(waiting.asked(native=True, limit_s=30.0))
+        waiting.until_paused()
+        found = evidence(waiting.asked(native=True))
     assert found.main is not None
     assert "(libc.so.6)" in found.main.frames[0]
     assert f"train ({tmp_path}/train.py:7)" in found.main.frames
@@ -110,7 +120,7 @@ def test_native_frames_where_they_are_asked_for(tmp_path: Path) -> None:
 
 def test_a_stopped_one_has_no_native_frames_and_says_so(tmp_path: Path) -> None:
     with rank(tmp_path, TWO_THREADS) as stopped:
-        stopped.until("S")
+        stopped.until_paused()
         os.kill(stopped.pid, signal.SIGSTOP)
         stopped.until("T")
         found = evidence(stopped.asked(native=True))
@@ -138,6 +148,7 @@ server = socket.create_server(("127.0.0.1", 0))
 (here / "port.tmp").rename(here / "port")
 os.write(1, b"r")
 connection, _ = server.accept()
+connection.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL)
 (here / "accepted").touch()
 time.sleep(1000)
 """
@@ -159,7 +170,7 @@ def test_both_ends_of_a_connection_and_what_lies_in_it(tmp_path: Path) -> None:
         rank(tmp_path, LISTENING.format(folder=str(tmp_path))) as server,
         rank(second, CONNECTING.format(folder=str(tmp_path))) as client,
     ):
-        asked = gather.Asked(tmp_path, {0: server.pid, 1: client.pid})
+        asked = gather.Asked(tmp_path, {0: server.pid, 1: client.pid}, limit_s=PATIENCE_S)
         gather.gather(asked)
         waiting, sending = (findings.read(tmp_path / f"rank{slot}").sockets for slot in (0, 1))
         gather.gather(replace(asked, store_port=int((tmp_path / "port").read_text())))
@@ -188,7 +199,8 @@ def hanging_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     path.chmod(0o700)
     monkeypatch.setattr(stacks, "_py_spy", lambda: str(path))
     yield path
-    for pid in (tmp_path / "pids").read_text().split():
+    pids = tmp_path / "pids"  # not there where it was given up before it had begun
+    for pid in pids.read_text().split() if pids.exists() else ():
         while Path(f"/proc/{pid}").exists():  # each is ended by whoever started it
             time.sleep(0.01)
 
@@ -198,12 +210,12 @@ def test_a_py_spy_that_hangs_costs_the_limit_and_only_what_it_was_to_read(
 ) -> None:
     monkeypatch.setattr(stacks, "DUMP_S", 1000.0)
     with rank(tmp_path, TWO_THREADS) as waiting:
-        asked = replace(waiting.asked(limit_s=3.0), pids={0: waiting.pid, 1: os.getpid()})
+        asked = replace(waiting.asked(limit_s=8.0), pids={0: waiting.pid, 1: os.getpid()})
         before = time.monotonic()
         found = gather.gather(asked)
-        assert time.monotonic() - before < 10.0, "the limit is 3 s, the machine may be slow"
+        assert time.monotonic() - before < 40.0, "the limit is 8 s, the machine may be slow"
     assert found.missing[0] == ()
-    assert set(found.missing[1]) == {"stacks: not ready within 3 s", "flight_recorder: nothing was found out"}
+    assert set(found.missing[1]) == {"stacks: not ready within 8 s", "flight_recorder: nothing was found out"}
     assert findings.read(tmp_path / "rank0").main is not None
     assert findings.read(tmp_path / "rank1").process.rss_bytes > 0
 
@@ -213,7 +225,10 @@ def test_one_rank_that_cannot_be_read_does_not_cost_the_whole_limit(
 ) -> None:
     monkeypatch.setattr(stacks, "DUMP_S", 0.2)
     found = gather.gather(gather.Asked(tmp_path, {1: os.getpid()}, limit_s=1000.0))
-    assert any(text.startswith("stacks: py-spy was not ready within 0.") for text in found.missing[1])
+    (said,) = (text for text in found.missing[1] if text.startswith("stacks: "))
+    waited = re.fullmatch(r"stacks: py-spy was not ready within ([0-9.]+) s", said)
+    assert waited is not None, said
+    assert float(waited[1]) < 100.0, "of 1000 s"
 
 
 def test_nobody_waits_for_evidence_when_chaoskit_is_interrupted(

@@ -59,7 +59,7 @@ def pid() -> Iterator[int]:
 
 def asleep(pid: int) -> None:
     """Return when it waits: nothing is to be seen of it any more."""
-    while process.look(pid).state != "S":
+    while not ((seen := process.look(pid)).state == "S" and seen == process.look(pid)):
         os.sched_yield()
 
 

@@ -71,14 +71,15 @@ def until(pid: int, wanted: Callable[[ProcessLook], bool]) -> ProcessLook:
 
 def test_one_that_sleeps_uses_nothing() -> None:
     with child(ASLEEP) as pid:
-        first = until(pid, lambda look: look.state == "S")
+        # One that is on its way to sleep has its state before its last switch is counted.
+        until(pid, lambda look: look.state == "S" and look == process.look(pid))
+        first = process.look(pid)
         assert process.look(pid) == first
 
 
 def test_one_that_works() -> None:
     with child(BUSY) as pid:
-        first = process.look(pid)
-        assert first.state == "R"
+        first = until(pid, lambda look: look.state == "R")
         later = until(pid, lambda look: look.cpu_s > first.cpu_s)
         assert process.cpu_s(pid) >= later.cpu_s
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -79,8 +79,10 @@ def test_a_stuck_worker_holds_up_all() -> None:
 def test_a_worker_that_is_stuck_for_a_while_only_delays() -> None:
     run = load(LoaderWorkerStuck((1,), 0, 0.5))
     assert completed(run)
-    times = [event.t_s for event in run.of(Stepped, 0)]
-    assert max(b - a for a, b in itertools.pairwise(times)) > 0.3
+    (injected,) = run.of(Injected)
+    times = {event.step: event.t_s for event in run.of(Stepped, 0)}
+    # It fires after step 3; the batch of step 9 is of worker 0, and more than it has made in advance.
+    assert times[9] - injected.t_s >= 0.5
 
 
 @pytest.mark.nightly
@@ -105,8 +107,9 @@ def test_full_shared_memory_is_a_bus_error_where_pages_are_written() -> None:
     run = load(ShmFull((1,)), cache=True)
     assert run.exit_codes == {0: 1, 1: 1}
     # A bus error, mostly: a worker that is further ahead cannot make its next file, and torch does not always
-    # see the signal.
-    assert "DataLoader worker" in raised(run, 1)
+    # see the signal, or is just being handed a batch by the worker that dies.
+    (error,) = run.of(Raised, 1)
+    assert "DataLoader worker" in error.message or any("dataloader.py" in line for line in error.stack)
 
 
 @needs_mounts
@@ -114,7 +117,12 @@ def test_shared_memory_is_full_for_that_rank_only() -> None:
     files = set(os.listdir("/dev/shm"))
     run = load(ShmFull((1,), 16 << 20), cache=True, persistent=False)
     assert completed(run)
-    assert set(os.listdir("/dev/shm")) <= files
+    left = set(os.listdir("/dev/shm")) - files  # other runs of these tests come and go as well
+    until_s = time.monotonic() + 20
+    while left and time.monotonic() < until_s:
+        time.sleep(0.05)
+        left &= set(os.listdir("/dev/shm"))
+    assert not left
 
 
 @needs_mounts

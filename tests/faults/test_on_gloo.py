@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from faults.hurry import hurry
 from forked_ranks import Run, make_plan, run_arm
 
 from chaoskit.faults.cast import Cast
@@ -33,12 +34,14 @@ from chaoskit.guards.timeouts import Timeouts
 from chaoskit.history import Entered, GuardArmed, Injected, OpFailed, Raised, Reported, Stepped
 from chaoskit.model import Phase, Profile, Trigger
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(90)
 AT = Trigger("collective", op="all_reduce", nth=8)
 DURING = Trigger("collective", op="all_reduce", nth=8, phase=Phase.DURING)
 LAUNCH = Trigger("launch")
 T = 1.0
 SHORT = Profile("short", guards=(Timeouts(T, T, T),))
+"""Only where no process group is to be formed: a loaded machine takes longer than that."""
+PATIENT = Profile("patient", guards=(Timeouts(30.0, 30.0, 30.0),))
 
 
 def category(run: Run, slot: int) -> str:
@@ -73,7 +76,7 @@ def test_raise_comes_out_of_ddps_backward() -> None:
 
 
 def test_stop() -> None:
-    run = run_arm((Stop((1,)), AT), ranks=2, profile=SHORT, rest_s=2.5)
+    run = run_arm(hurry(AT, T), (Stop((1,)), AT), ranks=2, rest_s=2.5)
     assert run.exit_codes == {0: 1, 1: None}
     assert run.stopped == {1}
     assert category(run, 0) == "timeout"
@@ -106,14 +109,15 @@ def test_sigterm_without_a_handler_ends_the_rank() -> None:
 def test_hold_gil_stops_python_and_no_signal_shortens_it() -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: handled.append(time.monotonic()))
     handled: list[float] = []
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 0.7)
     start = time.monotonic()
     try:
         HoldGil((0,), 1.0).fire(Moment(0, 1, 0))
     finally:
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - start >= 1.0
-    assert handled[0] - start >= 1.0
+    assert not [at for at in handled if start < at < start + 1.0]  # before: the machine was that slow
+    assert handled
 
 
 def test_hold_gil_in_a_rank() -> None:
@@ -147,7 +151,7 @@ def test_oom_with_the_copied_handler() -> None:
 
 
 def test_oom_with_a_handler_that_stays() -> None:
-    run = run_arm((Oom((1,), "keep-alive"), AT), ranks=2, profile=SHORT, rest_s=3)
+    run = run_arm(hurry(AT, T), (Oom((1,), "keep-alive"), AT), ranks=2, rest_s=3)
     assert run.exit_codes == {0: 1, 1: None}
     assert category(run, 0) == "timeout"
     assert "out of memory" in run.output[1]
@@ -190,23 +194,26 @@ def test_memory_cgroup_counts_the_kernels_kills() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "categories"),
-    [
-        (Environment("all", (("WORLD_SIZE", "3"),)), {}),
-        (Environment((1,), (("RANK", "0"),)), {}),
-        (Environment((1,), (("GLOO_SOCKET_IFNAME", "nosuch0"),)), {1: "configuration"}),
-    ],
+    "fault", [Environment("all", (("WORLD_SIZE", "3"),)), Environment((1,), (("RANK", "0"),))]
 )
-def test_environment(fault: Environment, categories: dict[int, str]) -> None:
+def test_environment(fault: Environment) -> None:
     run = run_arm((fault, LAUNCH), ranks=2, profile=SHORT, gated=False, rest_s=8)
     assert all(run.exit_codes.values())
-    for slot, wanted in categories.items():
-        assert category(run, slot) == wanted
     assert {e.category for e in run.of(Raised)} <= {"timeout", "peer_lost", "configuration"}
 
 
+def test_environment_with_an_interface_that_is_not_there() -> None:
+    fault = Environment((1,), (("GLOO_SOCKET_IFNAME", "nosuch0"),))
+    patient = Profile("patient", guards=(Timeouts(6.0, 6.0, 6.0),))  # rank 0 waits for as long
+    run = run_arm((fault, LAUNCH), ranks=2, profile=patient, gated=False, rest_s=15)
+    assert all(run.exit_codes.values())
+    assert category(run, 1) == "configuration"
+    assert category(run, 0) in {"timeout", "peer_lost"}
+
+
 def test_environment_with_a_smaller_world() -> None:
-    run = run_arm((Environment("all", (("WORLD_SIZE", "2"),)), LAUNCH), ranks=3, profile=SHORT)
+    stays = (Stall((0,)), Trigger("step", step=1))  # with its store, until rank 2 has come to it
+    run = run_arm((Environment("all", (("WORLD_SIZE", "2"),)), LAUNCH), stays, ranks=3, rest_s=3)
     assert run.exit_codes[2] == 1
     assert category(run, 2) == "configuration"
 
@@ -221,7 +228,7 @@ def test_port_taken() -> None:
 
 @pytest.mark.parametrize("fault", [Skip((1,)), Swap((1,))])
 def test_skip_and_swap_leave_the_ranks_in_different_operations(fault: Skip | Swap) -> None:
-    run = run_arm((fault, AT), ranks=2, profile=SHORT, rest_s=8)
+    run = run_arm(hurry(AT), (fault, AT), ranks=2, rest_s=8)
     assert run.exit_codes == {0: 1, 1: 1}
     assert (last(run, 0), last(run, 1)) == (("all_reduce", 8), ("broadcast", 8))
     # Whoever times out first is the other's lost peer.
@@ -229,7 +236,7 @@ def test_skip_and_swap_leave_the_ranks_in_different_operations(fault: Skip | Swa
 
 
 def test_extra_waits_in_an_operation_that_the_others_do_not_call() -> None:
-    run = run_arm((Extra((1,)), AT), ranks=3, profile=SHORT, rest_s=8)
+    run = run_arm(hurry(AT), (Extra((1,)), AT), ranks=3, rest_s=8)
     assert all(run.exit_codes.values())
     assert last(run, 1) == ("all_reduce", 9)
     assert {last(run, slot)[1] for slot in (0, 2)} == {8}
@@ -237,7 +244,7 @@ def test_extra_waits_in_an_operation_that_the_others_do_not_call() -> None:
 
 
 def test_the_wrong_group_waits_where_nobody_comes() -> None:
-    run = run_arm((WrongGroup((1,), "metrics"), AT), ranks=3, workload="ring-p2p", profile=SHORT, rest_s=8)
+    run = run_arm(hurry(AT), (WrongGroup((1,), "metrics"), AT), ranks=3, workload="ring-p2p", rest_s=8)
     assert all(run.exit_codes.values())
     ends = {e.slot: (e.op, e.group, e.nth) for e in run.of(Entered) if e.op == "all_reduce"}
     assert ends == {slot: ("all_reduce", "metrics" if slot == 1 else "default", 8) for slot in range(3)}
@@ -252,7 +259,7 @@ def test_the_wrong_group_says_so_where_there_is_no_other() -> None:
     ("fault", "numel"), [(Reshape((1,), factor=0.5), "512"), (Reshape((1,), 2048), "2048")]
 )
 def test_reshape(fault: Reshape, numel: str) -> None:
-    run = run_arm((fault, AT), ranks=2, profile=SHORT, rest_s=8)
+    run = run_arm(hurry(AT), (fault, AT), ranks=2, rest_s=8)
     assert any(run.exit_codes.values())
     shapes = {e.slot: (e.shape, e.fingerprint) for e in run.of(Entered) if (e.op, e.nth) == ("all_reduce", 8)}
     assert (shapes[0][0], shapes[1][0]) == ("1024", numel)
@@ -271,6 +278,6 @@ def test_cast_makes_garbage_in_silence(workload: str) -> None:
 
 
 def test_skip_in_ddp_is_seen_in_the_result_or_hangs() -> None:
-    run = run_arm((Skip((1,)), AT), ranks=2, workload="ddp-train", profile=SHORT, rest_s=8)
+    run = run_arm(hurry(AT), (Skip((1,)), AT), ranks=2, workload="ddp-train", profile=PATIENT, rest_s=8)
     assert all(run.exit_codes.values())
     assert run.of(GuardArmed)

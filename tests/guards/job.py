@@ -9,12 +9,12 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ import torch
 import torch._dynamo  # the first optimizer step imports it: seconds in every rank
 import torch.distributed
 import torch.nn.parallel
+from free_ports import free_port as free_port
 
 from chaoskit import guards
 from chaoskit.model import Guard
@@ -88,6 +89,21 @@ class Job:
         return (self.folder / f"{slot}.{name}").read_text(errors="replace")
 
 
+class Gate:
+    """Where processes wait until another opens it; for those that are forked after it was made."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_SEMAPHORE)
+        weakref.finalize(self, os.close, self._fd).atexit = False
+
+    def open(self, passes: int = 1) -> None:
+        """Let so many pass, those included that come later."""
+        os.eventfd_write(self._fd, passes)
+
+    def wait(self) -> None:
+        os.eventfd_read(self._fd)
+
+
 def start(
     main: Callable[[], object],
     *arm: Guard,
@@ -122,12 +138,6 @@ def start(
             )
         job.pids.append(pid)
     return job
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _child(

@@ -48,7 +48,7 @@ def run_on_hosts(
     env: Mapping[int, Mapping[str, str | None]] | None = None,
     everywhere: Mapping[str, str | None] | None = None,
     change: Change | None = None,
-    limit_s: float = 20.0,
+    limit_s: float = 60.0,
 ) -> list[Ended]:
     """Start ``ranks`` on so many hosts and return how each ended; the store is rank 0's, on hostA."""
     hosts_or_skip()

@@ -15,7 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from guards import killed
-from guards.job import start
+from guards.job import Gate, start
 
 from chaoskit import guards
 from chaoskit.guards import CheckpointFailed, atomic_file, load_checkpoint, save_checkpoint
@@ -224,6 +224,8 @@ def test_a_failed_save_is_raised_on_all_ranks(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
+    heard = Gate()
+
     def run() -> None:
         dist.init_process_group("gloo")
         if dist.get_rank() == 1:
@@ -231,6 +233,10 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
         with pytest.raises(CheckpointFailed, match=r"rank 1 did not come to it within 4 s") as raised:
             save_checkpoint(state(1), tmp_path / "model.pt", timeout_s=4)
         assert raised.value.rank == 1
+        if dist.get_rank() == 2:
+            heard.open()
+        else:
+            heard.wait()  # the store is this rank's
 
     first, _, third = start(run, ranks=3).wait(kill=[1])
     assert (first.code, third.code) == (0, 0), (first, third)
@@ -240,19 +246,19 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 def test_a_save_that_never_ends_is_raised_on_the_others(tmp_path: Path) -> None:
     def act() -> None:
         dist.init_process_group("gloo")
-        save_checkpoint(lambda: threading.Event().wait(), tmp_path / "model.pt", timeout_s=0.5)
+        save_checkpoint(lambda: threading.Event().wait(), tmp_path / "model.pt", timeout_s=4)
 
     _, second = start(act, ranks=2).wait(kill=[0])
     assert second.code == 1
-    assert "rank 0 has not saved it within 0.5 s" in second.err
+    assert "rank 0 has not saved it within 4 s" in second.err
 
 
 def test_a_long_save_is_a_declared_phase(tmp_path: Path) -> None:
     def act(me: int) -> None:
         guards.step_done()
-        save_checkpoint(lambda: time.sleep(2.5) or state(1), tmp_path / "model.pt", timeout_s=40.0)
+        save_checkpoint(lambda: time.sleep(5) or state(1), tmp_path / "model.pt", timeout_s=40.0)
 
-    watchdog = ProgressWatchdog(timeout_s=1.5, start_s=40.0)
+    watchdog = ProgressWatchdog(timeout_s=4.0, start_s=40.0)
     ended = start(job(act), watchdog).wait()
     assert [rank.code for rank in ended] == [0, 0], ended
 

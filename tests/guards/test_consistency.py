@@ -17,14 +17,22 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from chaoskit import guards
+from chaoskit.guards import comparing
 from chaoskit.guards.agreement import Agreement
 from chaoskit.guards.comparison import Entered
 from chaoskit.guards.consistency import Consistency
 
-CHECK = Consistency(every=1, settle_s=1.0, exit_wait_s=5.0)
-EVERY_THIRD = Consistency(every=3, settle_s=1.0, exit_wait_s=5.0)
+# Long: nothing waits for it where no rank is missing, and a machine may hold one up for seconds.
+CHECK = Consistency(every=1, settle_s=15.0, exit_wait_s=30.0)
+EVERY_THIRD = Consistency(every=3, settle_s=15.0, exit_wait_s=30.0)
 Model = torch.nn.Module
 Act = Callable[[int, Model, torch.optim.Optimizer], object]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who loses a peer waits for the reason, however late it is read."""
+    monkeypatch.setattr(comparing, "_LAST_WORD_S", 10.0)
 
 
 def nothing(step: int, model: Model, optimizer: torch.optim.Optimizer) -> None:

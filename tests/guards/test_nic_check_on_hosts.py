@@ -4,6 +4,7 @@ What gloo can live with is left alone."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
@@ -12,14 +13,25 @@ import torch.distributed as dist
 from guards.job import Ended
 from guards.on_hosts import run_on_hosts
 
+from chaoskit.guards import nic_checking, nic_gathering, nic_rate
 from chaoskit.guards.context import StandaloneContext, say
 from chaoskit.guards.nic_check import NicCheck
 from chaoskit.network import Nic
 
-CHECK = NicCheck(wait_s=30.0, connect_timeout_s=1.0)
+CHECK = NicCheck(wait_s=30.0, connect_timeout_s=3.0)
 DOCKER = (Nic(), Nic("docker0", same_address="172.17.0.1/16"))
 TWO = (Nic(), Nic("eth1"))
 IPV6 = (Nic(), Nic("eth1", subnet="fd00:77::/64"))
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that the machine holds up for seconds is waited for: here all come."""
+    monkeypatch.setattr(nic_checking, "_GRACE_S", 20.0)
+    for module in (nic_checking, nic_gathering):
+        monkeypatch.setattr(module, "LEAVE_S", 20.0)
+    monkeypatch.setattr(nic_rate, "_MEETS_S", 15.0)
+    monkeypatch.setattr(nic_rate, "MOST_S", 60.0)
 
 
 def form() -> None:
@@ -71,7 +83,10 @@ def test_one_port_down_of_three() -> None:
             form, CHECK, ranks=3, hosts=3, nics=TWO, everywhere={"GLOO_SOCKET_IFNAME": "eth1"}, change=down
         )
     )
-    assert "cannot be reached from rank 1 (hostB, eth1 10.77.1.2): no answer; " in line
+    # The kernel knows after 3 s that nobody has the address.
+    assert re.search(
+        r"cannot be reached from rank 1 \(hostB, eth1 10\.77\.1\.2\): (no answer|No route to host); ", line
+    ), line
     assert "eth0 works" in line
     assert line.endswith("(blames nic hostB eth1)")
 
@@ -122,15 +137,16 @@ def test_a_link_that_comes_back_in_time_is_left_alone() -> None:
 
     patient = NicCheck(wait_s=30.0, connect_timeout_s=15.0)
     everywhere: dict[str, str | None] = {"GLOO_SOCKET_IFNAME": "eth1"}
-    for ended in run_on_hosts(form, patient, nics=TWO, everywhere=everywhere, change=flap, limit_s=40.0):
+    for ended in run_on_hosts(form, patient, nics=TWO, everywhere=everywhere, change=flap):
         assert ended.code == 0, ended.err
 
 
-@pytest.mark.parametrize(("min_rate", "slow"), [("50mbit", False), ("1gbit", True)])
+# Far from what the link carries, as a busy machine sends and receives less, itself too.
+@pytest.mark.parametrize(("min_rate", "slow"), [("2mbit", False), ("1gbit", True)])
 def test_a_slow_interface_is_told_and_the_job_goes_on(min_rate: str, slow: bool) -> None:
     check = NicCheck(wait_s=30.0, connect_timeout_s=5.0, min_rate=min_rate)
-    nics = (Nic(), Nic("eth1", rate_bps=100e6))
-    ended = run_on_hosts(form, check, nics=nics, everywhere={"GLOO_SOCKET_IFNAME": "eth1"}, limit_s=40.0)
+    nics = (Nic(), Nic("eth1", rate_bps=20e6))
+    ended = run_on_hosts(form, check, nics=nics, everywhere={"GLOO_SOCKET_IFNAME": "eth1"})
     assert [e.code for e in ended] == [0, 0], [e.err for e in ended]
     line = "chaoskit: guard nic_check: {} eth1 carries "
     told = [line.format(host) in e.err for host, e in zip(("hostA", "hostB"), ended, strict=True)]

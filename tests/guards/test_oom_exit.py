@@ -15,8 +15,10 @@ from chaoskit.guards.fail_fast import FailFast
 from chaoskit.guards.oom_exit import OomExit
 
 GUARD = OomExit(idle_s=0.4)
-PATIENT = OomExit(idle_s=2.0)
+PATIENT = OomExit(idle_s=4.0)
 """For healthy jobs, which a loaded machine may hold up."""
+NEVER = OomExit(idle_s=60.0)
+"""For ranks that are ended by something else than idleness."""
 ERRORS: list[Callable[[], BaseException]] = [
     lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
     lambda: RuntimeError(
@@ -44,7 +46,7 @@ def test_uncaught_exits_86(make: Callable[[], BaseException]) -> None:
     def react() -> None:
         raise make()
 
-    first, second = start(on_rank_1(react), FailFast(), GUARD).wait()
+    first, second = start(on_rank_1(react), FailFast(), NEVER).wait()
     assert second.code == 86, second.err
     assert "left the script" in second.err
     assert "in react" in second.err
@@ -71,7 +73,7 @@ def test_the_copied_handler_exits_86_before_it_can_hang(armed: bool) -> None:
             react()
         threading.Event().wait()
 
-    _, second = start(run, *([GUARD] if armed else [])).wait(kill=[0])
+    _, second = start(run, *([NEVER] if armed else [])).wait(kill=[0])
     if armed:
         assert second.code == 86, second.err
         assert "destroy_process_group()" in second.err

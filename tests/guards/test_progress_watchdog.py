@@ -15,8 +15,9 @@ from guards.job import start
 from chaoskit import guards
 from chaoskit.guards.progress_watchdog import ProgressWatchdog
 
-# The time between two signs of life, which a loaded machine must not use up by itself.
-GUARD = ProgressWatchdog(timeout_s=1.5, start_s=30.0)
+# `timeout_s` counts from the first step: here that is right before what is tried, as a loaded machine must
+# not use it up by itself.
+GUARD = ProgressWatchdog(timeout_s=1.5, start_s=40.0)
 
 
 def after_steps(rest: Callable[[], object]) -> Callable[[], None]:
@@ -24,7 +25,7 @@ def after_steps(rest: Callable[[], object]) -> Callable[[], None]:
         dist.init_process_group("gloo")
         for _ in range(3):
             dist.all_reduce(torch.ones(4))
-            guards.step_done()
+        guards.step_done(3)
         print("steps done")
         rest()
 
@@ -61,9 +62,10 @@ def test_a_wait_inside_a_collective_is_ended() -> None:
     def absent() -> None:
         if dist.get_rank() == 0:
             dist.all_reduce(torch.ones(4))
-        stand_still()
+        with guards.phase("elsewhere", 600):  # so that it is not this rank that ends first
+            stand_still()
 
-    first, _ = start(after_steps(absent), GUARD).wait()
+    first, _ = start(after_steps(absent), GUARD).wait(kill=[1])
     assert first.code == -41
     assert "in all_reduce #4" in first.err
 
@@ -81,6 +83,7 @@ def test_forming_is_covered() -> None:
 def test_start_up_has_its_own_time_until_the_first_step() -> None:
     def run() -> None:
         dist.init_process_group("gloo")
+        dist.barrier()  # gloo may still be connecting here when the other rank has gone on
         threading.Event().wait(0.9)
         guards.step_done()
         stand_still()
@@ -93,8 +96,8 @@ def test_start_up_has_its_own_time_until_the_first_step() -> None:
 
 def test_a_declared_phase_extends_and_then_ends() -> None:
     def run() -> None:
-        with guards.phase("checkpoint", 5):
-            time.sleep(0.9)
+        with guards.phase("checkpoint", 40):
+            time.sleep(2.5)
         print("saved")
         stand_still()
 
@@ -118,21 +121,22 @@ def test_movement_of_any_kind_keeps_it_quiet(moves: str) -> None:
         weight = torch.nn.Parameter(torch.ones(2))
         optimizer = torch.optim.SGD([weight], 0.1)
         optimizer.step()  # from here on `timeout_s` counts: forming may take long on a loaded machine
-        for _ in range(28):  # a number, not a time: both ranks must issue as many collectives
-            time.sleep(0.1)
+        for _ in range(24):  # a number, not a time: both ranks must issue as many collectives
+            time.sleep(0.2)
             if moves == "collectives":
                 dist.all_reduce(torch.ones(4), async_op=True).wait()
             elif moves == "steps":
                 guards.step_done()
             else:
                 optimizer.step()
-        dist.barrier()
+        with guards.phase("the other's end", 60):
+            dist.barrier()
 
     def job() -> None:
         dist.init_process_group("gloo")
         run()
 
-    ended = start(job, ProgressWatchdog(timeout_s=2.0, start_s=30.0)).wait()
+    ended = start(job, ProgressWatchdog(timeout_s=4.0, start_s=40.0)).wait()
     assert [rank.code for rank in ended] == [0, 0], [rank.err for rank in ended]
 
 

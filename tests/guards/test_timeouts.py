@@ -30,6 +30,7 @@ def printed(given: timedelta | None) -> Callable[[], None]:
         explicit = dist.new_group([0, 1], timeout=timedelta(seconds=33))
         groups = [c10d._get_default_group(), dist.new_group([0, 1]), mesh.get_group(0), explicit]
         print([effective(group) for group in groups], c10d._get_default_store().timeout.total_seconds())
+        dist.barrier()  # rank 0 takes the store along, in which the other may still be meeting
         dist.destroy_process_group()
 
     return run
@@ -64,15 +65,18 @@ def monitored() -> None:
 @pytest.mark.parametrize("armed", [True, False])
 def test_a_skipped_operation_times_out(wait: Callable[[], None], armed: bool) -> None:
     def run() -> None:
-        dist.init_process_group("gloo", timeout=None if armed else timedelta(seconds=1))
+        dist.init_process_group("gloo", timeout=None if armed else timedelta(seconds=4))
+        print("formed")
         if dist.get_rank() == 1:
             if wait is in_subgroup:
                 dist.new_group([0, 1])
             threading.Event().wait()
         wait()
 
-    first, _ = start(run, *([GUARD] if armed else [])).wait(45.0 if armed else 2.0, kill=[1])
-    assert first.code == (1 if armed else -9)
+    job = start(run, *([GUARD] if armed else []))
+    job.wait_for("formed", 0)
+    first, _ = job.wait(45.0 if armed else 6.0, kill=[1])
+    assert first.code == (1 if armed else -9), first.err
 
 
 def test_forming_has_its_own() -> None:

@@ -56,14 +56,14 @@ def test_a_port_goes_down_and_comes_back_and_connections_live_on(inside_both: In
         with arm(tmp_path) as made, connection(made, "hostA", "hostB") as (sender, receiver):
             sender.sendall(b"1")
             assert receiver.recv(1) == b"1"
-            assert made.order("port", "hostB", for_s=0.3) == ""
             begun = time.monotonic()
+            assert made.order("port", "hostB", for_s=0.3) == ""
             made.hear(lambda: len(made.links()) == 1)
             assert made.links() == [("hostB", "eth0", False)]
             sender.sendall(b"2")
             made.hear(lambda: len(made.links()) == 2)
             assert made.links()[1] == ("hostB", "eth0", True)
-            assert time.monotonic() - begun >= 0.25
+            assert time.monotonic() - begun >= 0.3
             assert receiver.recv(1) == b"2"
 
     inside_both(body)
@@ -98,17 +98,16 @@ def test_a_port_that_was_declared_down_stays_so_when_an_order_is_undone(
 
 
 def measured_bps(sender: socket.socket, receiver: socket.socket, size: int) -> float:
-    """Send ``size`` bytes in steps, and measure after the first burst has passed."""
+    """Send ``size`` bytes in steps. Measured from the first on: what arrives while nobody looks makes no link
+    look faster than it is; slower it may look, on a machine that has other things to do."""
     sender.setblocking(False)
-    left, arrived, begun, first = size, 0, 0.0, 0
+    left, arrived, begun = size, 0, time.monotonic()
     while arrived < size:
         if left:
             with contextlib.suppress(BlockingIOError):
                 left -= sender.send(b"\0" * min(left, 1 << 16))
         arrived += len(receiver.recv(1 << 16))
-        if not begun and arrived > size / 4:
-            begun, first = time.monotonic(), arrived
-    return (arrived - first) * 8 / (time.monotonic() - begun)
+    return size * 8 / (time.monotonic() - begun)
 
 
 def test_a_rate_is_what_passes_in_both_directions(inside_both: Inside, tmp_path: Path) -> None:
@@ -118,7 +117,7 @@ def test_a_rate_is_what_passes_in_both_directions(inside_both: Inside, tmp_path:
             for sender, receiver in ((one, other), (other, one)):
                 receiver.settimeout(LIMIT_S)
                 rate = measured_bps(sender, receiver, 1_500_000)
-                assert 5e6 < rate < 13e6, rate  # less on a machine that has other things to do
+                assert 1.5e6 < rate < 11e6, rate  # 1.25e6: if bits were bytes
 
     inside_both(body)
 
@@ -130,7 +129,7 @@ def test_a_rate_is_undone_and_the_declared_one_is_back(inside: Inside, tmp_path:
             assert until(lambda: made.test()["hostA", "hostB", "eth0"].state == "open")
             with connection(made, "hostA", "hostB") as (sender, receiver):
                 rate = measured_bps(sender, receiver, 2_000_000)
-                assert 8e6 < rate < 26e6, rate
+                assert 3e6 < rate < 22e6, rate
 
     inside(body)
 
@@ -140,10 +139,10 @@ def test_a_partition_is_silent_and_every_link_stays_up(where: Where, tmp_path: P
 
     def body() -> None:
         with arm(tmp_path, 4, nics) as made:
-            assert made.order("partition", hosts=("hostC", "hostD"), for_s=2.5) == ""
             begun = time.monotonic()
+            assert made.order("partition", hosts=("hostC", "hostD"), for_s=3.5) == ""
             states = {(a, b): e.state for (a, b, _), e in made.test().items()}
-            if time.monotonic() - begun < 2.0:
+            if time.monotonic() - begun < 3.5:
                 sides = ({"hostA", "hostB"}, {"hostC", "hostD"})
                 for path, state in states.items():
                     within = any(set(path) <= side for side in sides)
@@ -173,21 +172,21 @@ def test_one_way_is_one_way(where: Where, tmp_path: Path) -> None:
         with arm(tmp_path, 3, nics) as made, connection(made, "hostB", "hostC") as (sender, receiver):
             for one, other in (("hostB", "hostC"), ("hostC", "hostB")):
                 assert hears(made, one, other, expected=True)
-            assert made.order("one-way", "hostB", for_s=2.0) == ""
-            begun = time.monotonic()
+            assert made.order("one-way", "hostB", for_s=0.5) == ""
+            sender.sendall(b"x")
+            assert receiver.recv(1) == b"x"  # now or once it is undone
+            assert until(lambda: hears(made, "hostB", "hostC", expected=False))
+            assert made.order("one-way", "hostB") == ""
             ways = (("hostB", "hostA"), ("hostB", "hostC"), ("hostA", "hostC"), ("hostC", "hostB"))
             heard = {way: hears(made, *way, expected=way[0] != "hostB") for way in ways}
+            assert heard == {
+                ("hostB", "hostA"): False, ("hostB", "hostC"): False,
+                ("hostA", "hostC"): True, ("hostC", "hostB"): True,
+            }  # fmt: skip
             sender.sendall(b"x")
             receiver.settimeout(SILENT_S)
             with pytest.raises(TimeoutError):
                 receiver.recv(1)
-            if time.monotonic() - begun < 1.8:
-                assert heard == {
-                    ("hostB", "hostA"): False, ("hostB", "hostC"): False,
-                    ("hostA", "hostC"): True, ("hostC", "hostB"): True,
-                }  # fmt: skip
-            receiver.settimeout(LIMIT_S)
-            assert receiver.recv(1) == b"x"
             assert made.links() == []
 
     inside(body)
@@ -198,8 +197,11 @@ def test_only_a_port_is_let_through(where: Where, tmp_path: Path) -> None:
 
     def body() -> None:
         with arm(tmp_path, 2, nics) as made, connection(made, "hostA", "hostB") as (sender, receiver):
-            assert made.order("only-port", port=6000, for_s=3.0) == ""
-            begun = time.monotonic()
+            assert made.order("only-port", port=6000, for_s=0.5) == ""
+            sender.sendall(b"x")
+            assert receiver.recv(1) == b"x"  # now or once it is undone
+            assert connects(made, "hostA", "hostB", 6001)
+            assert made.order("only-port", port=6000) == ""
             assert connects(made, "hostA", "hostB", 6000)
             assert connects(made, "hostB", "hostA", 6000)
             found = [
@@ -211,11 +213,7 @@ def test_only_a_port_is_let_through(where: Where, tmp_path: Path) -> None:
             receiver.settimeout(SILENT_S)
             with pytest.raises(TimeoutError):
                 receiver.recv(1)
-            if time.monotonic() - begun < 2.8:
-                assert found == [False, False, True]
-            receiver.settimeout(LIMIT_S)
-            assert receiver.recv(1) == b"x"
-            assert connects(made, "hostA", "hostB", 6001)
+            assert found == [False, False, True]
 
     inside(body)
 
@@ -273,7 +271,7 @@ def test_a_crash_ends_all_that_is_on_the_host_and_nothing_else(inside_both: Insi
                 assert made.links() == [("hostB", "eth0", False)]
                 assert made.heard[1] == "lost hostB"  # by then its links were down
                 assert all(map(gone, pids))
-                assert state_of(outsider) in "SR"
+                assert state_of(outsider) not in ("", "Z", "X", "T")
                 receiver.settimeout(SILENT_S)
                 with pytest.raises(TimeoutError):  # no FIN, no RST
                     receiver.recv(1)
@@ -286,7 +284,7 @@ def test_no_fin_gets_out_of_a_host_that_crashes(inside: Inside, tmp_path: Path) 
     """The process that held the connection is among those that are killed."""
 
     def body() -> None:
-        with arm(tmp_path) as made:
+        with arm(tmp_path, 3) as made:
             address = made.address("hostA")
             with made.on("hostA"), socket.create_server((address, 7000)) as listener:
 
@@ -297,29 +295,52 @@ def test_no_fin_gets_out_of_a_host_that_crashes(inside: Inside, tmp_path: Path) 
                 pid = made.start("hostB", connect)
                 listener.settimeout(LIMIT_S)
                 with listener.accept()[0] as receiver:
-                    assert made.order("crash", "hostB", for_s=1.5) == ""
+                    assert made.order("crash", "hostB") == ""
                     assert gone(pid)
                     receiver.settimeout(SILENT_S)
                     with pytest.raises(TimeoutError):
                         receiver.recv(1)
-            made.hear(lambda: made.links()[1:] == [("hostB", "eth0", True)])  # rebooted
-            made.hear(lambda: "back hostB" in made.heard)
+            assert made.order("crash", "hostC", for_s=0.05) == ""
+            made.hear(lambda: "back hostC" in made.heard)  # rebooted
+            assert made.links() == [
+                ("hostB", "eth0", False),
+                ("hostC", "eth0", False),
+                ("hostC", "eth0", True),
+            ]
+            assert "back hostB" not in made.heard
 
     inside(body)
 
 
 def test_a_frozen_host_stands_still_and_goes_on(inside_both: Inside, tmp_path: Path) -> None:
+    """One stays frozen; of the other it is seen that its processes were told to go on."""
+
     def body() -> None:
-        with arm(tmp_path) as made:
+        with arm(tmp_path, 3) as made:
+            reader, writer = os.pipe()
+
+            def go_on() -> None:
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+                os.write(writer, b"r")
+                signal.sigwait({signal.SIGCONT})
+                os.write(writer, b"c")
+                linger()
+
             frozen, other = made.start("hostB", linger), made.start("hostA", linger)
-            made.order("freeze", "hostB", for_s=0.5)
+            thawed = made.start("hostC", go_on)
+            assert os.read(reader, 1) == b"r"
+            assert made.order("freeze", "hostB") == ""
             assert until(lambda: state_of(frozen) == "T")
             assert state_of(other) != "T"
             made.hear(lambda: "lost hostB" in made.heard)
             assert made.test()["hostA", "hostB", "eth0"].state == "open"  # its kernel answers
-            made.hear(lambda: "back hostB" in made.heard)
-            assert until(lambda: state_of(frozen) == "S")
-            for pid in (frozen, other):
+            assert made.order("freeze", "hostC", for_s=0.05) == ""
+            made.hear(lambda: "back hostC" in made.heard)
+            assert os.read(reader, 1) == b"c"
+            assert "lost hostC" in made.heard
+            assert "back hostB" not in made.heard
+            assert state_of(frozen) == "T"
+            for pid in (frozen, other, thawed):
                 os.kill(pid, signal.SIGKILL)
 
     inside_both(body)
@@ -334,7 +355,7 @@ def test_a_host_is_back_when_nothing_stands_any_more_that_froze_it(inside: Insid
             made.order("port", "hostA", for_s=0.2)
             made.hear(lambda: len(made.links()) == 2)  # later than the end of the second freeze
             assert "back hostB" not in made.heard
-            assert state_of(frozen) == "T"
+            assert until(lambda: state_of(frozen) == "T")
             os.kill(frozen, signal.SIGKILL)
 
     inside(body)
@@ -363,9 +384,12 @@ def test_a_name_is_known_late(inside_both: Inside, tmp_path: Path) -> None:
 
             pid = made.start("hostB", ask)
             assert answer() == "hostB 10.77.0.1 127.0.1.1"
-            assert made.order("name", "hostB", name="hostA", for_s=1.0) == ""
-            begun, said = time.monotonic(), answer()
-            assert said == "hostB unknown 127.0.1.1" or time.monotonic() - begun > 0.9
+            assert made.order("name", "hostB", name="hostA", for_s=0.2) == ""
+            assert until(lambda: answer() == "hostB 10.77.0.1 127.0.1.1")
+            begun = time.monotonic()
+            assert made.order("name", "hostB", name="hostA", for_s=2.0) == ""
+            said = answer()
+            assert said == "hostB unknown 127.0.1.1" or time.monotonic() - begun >= 2.0
             assert until(lambda: answer() == "hostB 10.77.0.1 127.0.1.1")
             os.kill(pid, signal.SIGKILL)
 

@@ -35,9 +35,12 @@ def test_a_link_that_is_down_is_silent(inside: Inside, tmp_path: Path) -> None:
     def body() -> None:
         with arm(tmp_path, 3) as made:
             assert made.order("port", "hostB") == ""
-            for (source, to, _), event in made.test().items():
+            begun = time.monotonic()
+            found = made.test()
+            took_s = time.monotonic() - begun
+            for (source, to, _), event in found.items():
                 assert event.state == ("silent" if "hostB" in (source, to) else "open")
-                assert event.seconds <= 1.0
+                assert 0 < event.seconds <= took_s
 
     inside(body)
 
@@ -92,7 +95,7 @@ def test_eight_hosts_are_tested_in_all_pairs(inside: Inside, tmp_path: Path) -> 
             assert made.order("port", "hostH") == ""
             begun = time.monotonic()
             found = made.test()
-            assert time.monotonic() - begun < 5.0  # 0.8 s on a machine that has nothing else to do
+            assert time.monotonic() - begun < 10.0  # 0.8 s on an idle machine; 11 s one after the other
             assert len(found) == 56
             bad = {path for path, event in found.items() if event.state != "open"}
             assert bad == {path for path in found if "hostH" in path}

@@ -33,13 +33,20 @@ def test_nothing_is_said_of_links_that_nobody_touches(inside_both: Inside, tmp_p
 def test_a_change_of_a_link_is_told_at_once(inside: Inside, tmp_path: Path) -> None:
     def body() -> None:
         with arm(tmp_path) as made:
-            before = time.monotonic()
-            assert made.order("port", "hostB", for_s=0.2) == ""
-            made.hear(lambda: len(made.links()) == 2)
-            down, up = (e for e in made.heard if isinstance(e, LinkChanged))
-            assert (down.up, up.up) == (False, True)
-            assert before <= down.t_s < before + 1.0  # 0.1 s, on a machine that is not loaded
-            assert before + 0.2 <= up.t_s < before + 1.5
+            late: list[tuple[float, float]] = []
+            for _ in range(4):
+                made.heard.clear()
+                before = time.monotonic()
+                assert made.order("port", "hostB", for_s=0.2) == ""
+                made.hear(lambda: len(made.links()) == 2)
+                down, up = (e for e in made.heard if isinstance(e, LinkChanged))
+                assert (down.up, up.up) == (False, True)
+                assert before <= down.t_s
+                assert before + 0.2 <= up.t_s
+                late.append((down.t_s - before, up.t_s - before - 0.2))
+            # 0.1 s where nothing else is going on. A machine that stands still at each of them is none.
+            assert min(down for down, _ in late) < 1.0
+            assert min(up for _, up in late) < 1.3
 
     inside(body)
 

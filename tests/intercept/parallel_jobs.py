@@ -281,14 +281,16 @@ def independent(rank, world):
     """A group that torch keeps in no table."""
     from torch.distributed import _dist2
 
-    port = [None]
+    port, kept = [None], socket.socket()
     if rank == 0:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = [server.getsockname()[1]]
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))  # and does not listen: nobody else is given it, and the store may have it
+        port = [kept.getsockname()[1]]
     dist.broadcast_object_list(port)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port[0]))
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
     group = _dist2.new_group("gloo", timedelta(seconds=20), "cpu")
+    kept.close()
     x = data(rank)
     group.allreduce([x]).wait()
     with _dist2.process_group(group):

@@ -16,7 +16,7 @@ import traceback
 import parallel_jobs
 import rank_jobs
 
-DEADLINE_S = 60
+DEADLINE_S = 150  # a loaded machine takes more than a minute for the programs of parallel_jobs.py
 # What the jobs, or the first optimizer step, would otherwise import in every rank.
 PRELOAD = (
     "torch._dynamo",

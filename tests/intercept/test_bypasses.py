@@ -12,7 +12,7 @@ from torch.distributed import distributed_c10d as c10d
 from chaoskit import intercept
 from chaoskit.intercept import dispatched, hooks, work
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Listening:

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 AR, AG, RS, BC = "all_reduce", "all_gather", "reduce_scatter", "broadcast"
 # What each program has to be seen to issue at least, with how many times.

@@ -12,7 +12,7 @@ from torch.distributed import distributed_c10d as c10d
 from chaoskit import intercept
 from chaoskit.intercept import hooks, names, ops, work
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 # Methods of ProcessGroup that take no part in communication. A method that is neither here nor intercepted
 # fails the test below, so that a new torch is looked at.

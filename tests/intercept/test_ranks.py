@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def equal(a, b):

@@ -17,7 +17,7 @@ from chaoskit.launchers.forkserver import Server, ServerPool
 from chaoskit.launchers.launch import ArmLaunch
 from chaoskit.rank import region
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class RunningTest:

@@ -32,14 +32,15 @@ def main() -> None:
             pool.server().wait_ready()
         print("ready", flush=True)
         while not select.select([sys.stdin], [], [], 0)[0]:
+            server = pool.server()
             try:
-                arms = [begin(pool.server(), folder) for _ in range(2)]
+                arms = [begin(server, folder) for _ in range(2)]
             except LaunchFailed:
                 continue  # the server was killed: the pool starts another
             hear_some(arms[0])
             for arm in arms:
                 assert arm.close(), "an arm left something"
-            left = [pid for pid in kernel.children(pool.server().pid) if kernel.state(pid) not in ("", "Z")]
+            left = [pid for pid in kernel.children(server.pid) if kernel.state(pid) not in ("", "Z")]
             assert not left, f"the server has {left}"
 
 

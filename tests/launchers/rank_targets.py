@@ -40,12 +40,12 @@ def order_freeze(plan, slot, channels):
 
 
 def order_short_freeze(plan, slot, channels):
-    """Slot 2 is gone when its host stands still for a moment; the others go on for longer than it may."""
+    """Slot 2 is gone when its host stands still for a moment; slot 0 goes on for longer than it may."""
     show_others(channels, slot)
     wait_for_others(channels, b"RRR")
     if slot == 0:
         orderer(channels.orders, print)(Order("freeze", "hostB", for_s=0.05))
-        time.sleep(0.6)
+        time.sleep(HOST_SILENT_S + 0.5)
     os._exit(0)
 
 
@@ -125,7 +125,8 @@ def stop_itself(plan, slot, channels):
 def leave_a_daemon(plan, slot, channels):
     """A double fork into a session of its own that outlives the rank and holds its output open."""
     reader, writer = os.pipe()
-    if os.fork() == 0:
+    between = os.fork()
+    if between == 0:
         os.setsid()
         if os.fork() == 0:
             os.close(reader)
@@ -134,6 +135,7 @@ def leave_a_daemon(plan, slot, channels):
             wait(plan, slot, channels)
         os._exit(0)
     os.read(reader, 1)
+    os.waitpid(between, 0)  # else it might be a leftover, too
     os._exit(0)
 
 
@@ -162,7 +164,7 @@ def flood(plan, slot, channels):
     """Slot 0 prints without end, slot 1 ends once much has been printed."""
     if slot == 0:
         line = b"x" * 65536
-        for _ in range(512):
+        for _ in range(128):
             os.write(1, line)
         say_ready(channels)
         while True:
@@ -333,13 +335,21 @@ class _Prepared(Fault):
         return _Undo(Path(self.path))
 
 
-def plan_on_hosts(text):
+HOST_SILENT_S = 3.0
+"""What an order does to a host has to be over by then, also where the switch is kept from its work."""
+
+
+def plan_on_hosts(text, store_silent_s=HOST_SILENT_S):
     """Slots 0 and 1 on hostA, slot 2 on hostB, the store on a host of its own."""
     network = plan_network(2, (), "", outside_store=True)
     ranks = tuple(RankPlan(slot, (), (), host) for slot, host in enumerate(("hostA", "hostA", "hostB")))
-    kill = GroupKill(signal="SIGKILL", host_silent_s=0.3)
-    plan = _plan(kill, StoreOutside(silent_s=0.2, grace_s=0.2))
+    kill = GroupKill(signal="SIGKILL", host_silent_s=HOST_SILENT_S)
+    plan = _plan(kill, StoreOutside(silent_s=store_silent_s, grace_s=0.2))
     return dataclasses.replace(plan, network=network, ranks=ranks)
+
+
+def plan_on_hosts_with_an_impatient_store(text):
+    return plan_on_hosts(text, store_silent_s=0.2)
 
 
 def plan_on_hosts_with_a_switch_that_ends(text):

@@ -25,7 +25,7 @@ from chaoskit.launchers import kernel
 from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.launchers.launch import ArmLaunch
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 Start = Callable[..., Any]
 
 
@@ -218,6 +218,7 @@ def test_where_namespaces_are_refused_arms_run_in_our_network(start: Start) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_server_with_torch_has_one_thread_and_its_ranks_can_compute_and_use_cuda(start: Start) -> None:
     with ServerPool() as pool:
         server = pool.server()

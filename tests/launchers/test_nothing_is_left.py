@@ -25,7 +25,7 @@ MOMENTS = 6
 MOMENTS_NIGHTLY = int(os.environ.get("CHAOSKIT_KILLS", "300"))
 SPREAD_S = 0.4
 """An idle machine needs 0.2 s to start the server, and as much for a round of two arms."""
-GONE_LIMIT_S = 20.0
+GONE_LIMIT_S = 60.0
 
 
 def marked(mark: str) -> list[int]:
@@ -72,7 +72,7 @@ def runner(mark: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def find(victim: str, runner_pid: int) -> int:
     """Wait until there is such a process; it may be gone again when the signal is sent."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if victim == "runner":
             return runner_pid
@@ -96,7 +96,7 @@ def kill_at(delay_s: float, victim: str, when_ready: bool) -> list[str]:
                 os.kill(find(one, process.pid), signal.SIGKILL)
         assert process.stdin is not None
         process.stdin.close()
-        code = process.wait(60)
+        code = process.wait(120)
         assert code == (-signal.SIGKILL if "runner" in victim else 0)
     return settled(mark)
 
@@ -112,7 +112,7 @@ def kill_often(victim: str, moments: int, seed: int) -> None:
 VICTIMS = ("runner", "server", "warden", "warden and runner")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_kill_leaves_nothing(victim: str) -> None:

@@ -75,7 +75,7 @@ def test_the_end_of_the_store_ends_the_job_at_once(begin: Begin) -> None:
 
 
 def test_a_store_that_is_stopped_ends_the_job_after_the_wait(begin: Begin) -> None:
-    arm = begin()
+    arm = begin(plan="plan_on_hosts_with_an_impatient_store")
     arm.until(Started, 3)
     os.kill(child(arm, "store"), signal.SIGSTOP)
     events = arm.finish()
@@ -86,13 +86,13 @@ def test_a_store_that_is_stopped_ends_the_job_after_the_wait(begin: Begin) -> No
 def test_of_a_store_on_a_crashed_host_nobody_learns_before_it_has_been_silent(begin: Begin) -> None:
     arm = begin("order_crash_of_the_store")
     events = arm.finish()
-    why = (signal.SIGTERM, "the store on host store has not answered for 0.2 s: it was ended by SIGKILL")
+    why = (signal.SIGTERM, "the store on host store has not answered for 3 s: it was ended by SIGKILL")
     assert reasons(events, "store_outside") == dict.fromkeys(range(3), why)
 
 
 def test_of_ranks_on_a_crashed_host_too(begin: Begin) -> None:
     events = begin("order_crash").finish()
-    why = (signal.SIGKILL, "hostB has not answered for 0.3 s")
+    why = (signal.SIGKILL, "hostB has not answered for 3 s")
     assert reasons(events, "group_kill") == {0: why, 1: why}  # slot 2 is gone
     assert {e.slot: e.by for e in events.all(Ended)} == {0: "launcher", 1: "launcher", 2: ""}
 
@@ -100,7 +100,7 @@ def test_of_ranks_on_a_crashed_host_too(begin: Begin) -> None:
 def test_a_frozen_host_is_taken_away_with_its_ranks(begin: Begin) -> None:
     events = begin("order_freeze").finish()
     assert [(e.slot, e.stopped) for e in events.all(Stopped)] == [(2, True)]
-    why = (signal.SIGKILL, "hostB has not answered for 0.3 s")
+    why = (signal.SIGKILL, "hostB has not answered for 3 s")
     assert reasons(events, "group_kill") == dict.fromkeys(range(3), why)
 
 
@@ -159,5 +159,6 @@ def test_a_kill_leaves_no_process_and_no_namespace(begin: Begin, victim: str) ->
     for pidfd in watched:
         assert select.select([pidfd], [], [], GONE_LIMIT_S)[0]
         os.close(pidfd)
-    there = {namespaces.network_of(int(pid)) for pid in filter(str.isdecimal, os.listdir("/proc"))}
+    # Not of all processes of the machine: another run may have got the numbers that are free again.
+    there = {namespaces.network_of(pid) for pid in sweep.descendants(os.getppid())}
     assert not networks & there

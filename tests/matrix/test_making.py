@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from real_runs import chaoskit as started
 
-from chaoskit.errors import InvalidInput
+from chaoskit.errors import ExitCode, InvalidInput
 from chaoskit.matrix import asking, keeping
 from chaoskit.matrix.making import make
 from chaoskit.matrix.request import MatrixRequest, Silent
 from chaoskit.matrix.values import NONE, PROFILE, Column, Mark, Matrix
 from chaoskit.model import Workload
+from chaoskit.reports.matrix.exit_code import exit_code
 from chaoskit.request import RunRequest
 from chaoskit.scenario import load_profile, select
 
@@ -30,6 +31,8 @@ guards:
 """
 SCENARIOS = ("dtypes-differ",)
 """A silent corruption: nothing hangs."""
+PATIENT = 1.0
+"""Where nothing hangs, nothing is shortened: a check in a hurry goes on without a rank that has no core."""
 
 Making = Callable[..., Matrix]
 
@@ -68,17 +71,19 @@ def making(shared_servers: None, tmp_path: Path, profile: Path) -> Making:
     return run
 
 
+@pytest.mark.timeout(400)
 def test_a_matrix_confirms_a_set_and_runs_nothing_again(making: Making, profile: Path) -> None:
     """The main path, as small as it can be: a contradiction of two takes a third rank."""
     profile.write_text("name: one\nguards:\n  collective_check: {hold: 20s, settle: 5s, exit_wait: 30s}\n")
-    found = making(Heard(), profile=load_profile(str(profile)), ranks=3)
+    found = making(Heard(), profile=load_profile(str(profile)), ranks=3, time_scale=PATIENT)
     marks = {cell.column.name: cell.mark for cell in found.rows[0].cells}
     assert marks["none"] is Mark.BITES and marks["without-collective_check"] is Mark.NOT_HELD
     assert marks["profile"] is marks["alone-collective_check"] is marks["set-1"] is Mark.HELD
     assert found.smallest.confirmed == ("collective_check",) and not found.interrupted
 
     again = Heard()
-    same = making(again, profile=load_profile(str(profile)), ranks=3, folder=Path(found.origin.folder))
+    folder = Path(found.origin.folder)
+    same = making(again, profile=load_profile(str(profile)), ranks=3, time_scale=PATIENT, folder=folder)
     assert {to_run for _, to_run, _ in again.batches} == {0} and not again.changed
     assert (same.rows, same.smallest, same.worth) == (found.rows, found.smallest, found.worth)
 
@@ -86,7 +91,7 @@ def test_a_matrix_confirms_a_set_and_runs_nothing_again(making: Making, profile:
 @pytest.mark.nightly
 def test_a_matrix_and_its_going_on(making: Making) -> None:
     heard = Heard()
-    found = making(heard)
+    found = making(heard, time_scale=PATIENT)
     (corrupted,) = found.rows
     marks = {cell.column.name: cell.mark for cell in corrupted.cells}
     assert marks["none"] is Mark.BITES
@@ -104,7 +109,7 @@ def test_a_matrix_and_its_going_on(making: Making) -> None:
     assert json.loads((folder / held.folder / "verdict.json").read_text())["status"] == "pass"
 
     again = Heard()
-    same = making(again, folder=folder)
+    same = making(again, folder=folder, time_scale=PATIENT)
     assert {to_run for _, to_run, _ in again.batches} == {0} and not again.changed
     assert (same.rows, same.smallest, same.worth) == (found.rows, found.smallest, found.worth)
     assert same.effort.run == 0 and same.effort.kept == found.effort.run
@@ -112,7 +117,7 @@ def test_a_matrix_and_its_going_on(making: Making) -> None:
     lines = (folder / keeping.FILE).read_bytes().splitlines(keepends=True)
     (folder / keeping.FILE).write_bytes(b"".join([lines[0][:-9] + b"\n", *lines[1:]]))
     third = Heard()
-    mended = making(third, folder=folder)
+    mended = making(third, folder=folder, time_scale=PATIENT)
     assert third.damaged == 1 and sum(to_run for _, to_run, _ in third.batches) == 1
     assert [[c.mark for c in r.cells] for r in mended.rows] == [[c.mark for c in r.cells] for r in found.rows]
 
@@ -136,6 +141,21 @@ def test_a_program_that_is_none_is_run_once_and_nothing_is_said_of_it(making: Ma
     assert found.origin.program == "once.py (launcher forkserver)"
     assert {to_run for _, to_run, _ in heard.batches} <= {0}
     assert not any(note.startswith("skipped") for note in found.notes)
+
+
+def test_of_a_program_that_changes_meanwhile_nothing_is_said(making: Making, tmp_path: Path) -> None:
+    script = tmp_path / "once.py"
+    script.write_text("raise SystemExit('no data')\n")
+
+    class Editing(Heard):
+        def program_ended(self, name: str, broken: str) -> None:
+            script.write_text("raise SystemExit('other data')\n")
+
+    program = Workload("once.py", kind="script", target=str(script))
+    found = making(Editing(), program=program, ranks=2)
+    assert found.edited == ("once.py",)
+    assert found.not_known == "once.py changed while the matrix ran: begin anew, without --resume"
+    assert exit_code(found) is ExitCode.INCONCLUSIVE
 
 
 PROGRAM = """\
@@ -278,4 +298,5 @@ def kept_lines(folder: Path) -> list[bytes]:
 
 
 def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else []
+    """Its whole lines: the last one may be half written."""
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []

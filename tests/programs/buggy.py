@@ -22,7 +22,7 @@ def train(bug: str) -> None:
     for step in range(1, STEPS + 1):
         here = step == AT
         if bug == "straggler" and rank == 2:
-            time.sleep(0.15)
+            time.sleep(0.4)
         if bug == "hang" and here and rank == 1:
             time.sleep(3600)
         if bug == "raise" and here and rank == 1:

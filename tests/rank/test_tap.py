@@ -160,6 +160,7 @@ def test_a_lasting_fault_is_said_once() -> None:
     assert run.exit_codes == {0: 0, 1: 0}
 
 
+@pytest.mark.timeout(120)
 def test_steps_calls_and_points_in_time() -> None:
     run = run_arm((Raise((1,), "ValueError: bad"), Trigger("step", step=5)), ranks=2)
     assert run.of(Stepped, 1)[-1].step == 5
@@ -168,7 +169,7 @@ def test_steps_calls_and_points_in_time() -> None:
     assert run.exit_codes == {0: -9, 1: 1}
     assert run.of(Stepped, 0)[-1].step == 10
     long = {"steps": 2000, "step_s": 0.01}
-    run = run_arm((Raise((1,), "ValueError: bad"), Trigger("after", after_s=0.3)), ranks=2, settings=long)
+    run = run_arm((Raise((1,), "ValueError: bad"), Trigger("after", after_s=3.0)), ranks=2, settings=long)
     assert run.exit_codes[1] == 1
     assert run.of(Raised, 1)[0].site.rpartition(":")[0].endswith("all_reduce_loop.py")
     run = run_arm((Kill((1,)), Trigger("init")), ranks=2, rest_s=1)
@@ -178,7 +179,7 @@ def test_steps_calls_and_points_in_time() -> None:
 
 def test_a_point_in_time_comes_also_inside_a_collective() -> None:
     run = run_arm(
-        (Stall((0,), "forever"), at()), (Kill((1,)), Trigger("after", after_s=0.5)), ranks=2, rest_s=1.5
+        (Stall((0,), "forever"), at()), (Kill((1,)), Trigger("after", after_s=6.0)), ranks=2, rest_s=8
     )
     assert run.exit_codes[1] == -9
     assert entered(run, 1)[-1] == ("all_reduce", 8)

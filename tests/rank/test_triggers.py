@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
+
+import pytest
 
 from chaoskit.faults import RankFault
 from chaoskit.faults.kill import Kill
 from chaoskit.faults.raise_ import Raise
 from chaoskit.faults.slow import Slow
+from chaoskit.guards.failure import chain
 from chaoskit.model import Injection, Phase, Trigger
 from chaoskit.rank.triggers import MainThread, Shot, shots_of
 
@@ -54,31 +56,27 @@ def test_what_is_due_on_another_thread_fires_in_the_main_one_and_none_is_forgott
         seen.append((one, threading.current_thread() is threading.main_thread()))
         raise Stop
 
-    def all_fired() -> None:  # no Event: a handler that sets it while this thread waits may wait for ever
-        until = time.monotonic() + 10
-        while len(seen) < 3 and time.monotonic() < until:
-            time.sleep(0.005)
-
-    before = signal.getsignal(signal.SIGRTMIN + 8)
+    number = signal.SIGRTMIN + 8
+    before = signal.getsignal(number)
     shots = [shot(Trigger("after"), Raise((0,), "ValueError: x")) for _ in range(3)]
-    raised = 0
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])  # all are due by the time the first one fires
     try:
         main = MainThread(fire)
         rings = [threading.Thread(target=main.fire, args=(one,)) for one in shots]
-        steps = [*(ring.start for ring in rings), *(ring.join for ring in rings), all_fired]
-        while steps:
-            try:
-                steps[0]()
-                steps.pop(0)
-            except Stop:
-                raised += 1
-            except RuntimeError:  # this thread had been started when the fault came
-                steps.pop(0)
+        for ring in rings:
+            ring.start()
+        for ring in rings:
+            ring.join()
+        assert not seen
+        with pytest.raises(Stop) as raised:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     finally:
-        signal.signal(signal.SIGRTMIN + 8, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.signal(number, before)
     assert {id(one) for one, _ in seen} == {id(one) for one in shots}
+    assert len(seen) == 3
     assert all(there for _, there in seen)
-    assert raised == 3
+    assert [type(error) for error in chain(raised.value)] == [Stop] * 3
 
 
 def test_what_has_the_same_effect_anywhere_fires_at_once_where_it_is_due() -> None:

@@ -22,9 +22,10 @@ class Heard(io.StringIO):
         self.heard = threading.Event()
 
     def write(self, text: str) -> int:
+        written = super().write(text)
         if self._word in text:
             self.heard.set()
-        return super().write(text)
+        return written
 
 
 def test_it_beats_until_its_end() -> None:
@@ -39,14 +40,13 @@ def test_it_beats_until_its_end() -> None:
     with Heartbeat(beat, every_s=0.01) as heartbeat:
         heartbeat.said()
         assert twice.wait(30)
-    count = len(beats)
+    heartbeat._thread.join(30)  # on a busy machine its end may take longer than the context waits for it
+    assert not heartbeat._thread.is_alive()
     assert beats == sorted(beats)
-    assert not [t for t in threading.enumerate() if t.name == "heartbeat"]
-    assert len(beats) == count
 
 
 def test_a_long_run_says_what_runs_the_longest() -> None:
-    stream = Heard("running, the longest")
+    stream = Heard("2 running, the longest")  # there may be a beat between the two starts
     with ProgressLines(ReportConsole(file=stream, width=80), every_s=0.01) as lines:
         lines.arm_started(ArmId("rank-stopped", "control", "gloo", 1, 1), 125.0)
         lines.arm_started(ArmId("rank-stopped", "hardened", "gloo", 1, 1), 125.0)

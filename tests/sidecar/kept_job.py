@@ -20,8 +20,8 @@ from chaoskit.guards.sidecar import Sidecar
 from chaoskit.model import Guard
 from chaoskit.sidecar.keeper import Watcher, keep
 
-LONG = Sidecar(early_exit_wait_s=60, stopped_wait_s=60, gil_wait_s=60, sigterm_wait_s=60)
-IN_ALL_S = 20.0
+LONG = Sidecar(early_exit_wait_s=300, stopped_wait_s=300, gil_wait_s=300, sigterm_wait_s=300)
+IN_ALL_S = 40.0
 """From the death or the detection to the end of the last keeper: far below what the script would wait, and
 generous for a loaded machine. benchmarks/sidecar.py measures it."""
 
@@ -52,7 +52,7 @@ def start_kept(
 def waiting_outside() -> None:
     """Form the group, then wait where no lost peer is noticed, as a rank under NCCL would."""
     train(0)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def formed(job: Job) -> list[int]:
@@ -78,7 +78,7 @@ def rank_of(keeper: int) -> int:
     return int(text.split()[0])
 
 
-def wait_for_end(pid: int, limit_s: float = 20.0) -> None:
+def wait_for_end(pid: int, limit_s: float = 40.0) -> None:
     """Wait until the process is gone or a zombie."""
     until = time.monotonic() + limit_s
     while state(pid) not in ("", "Z"):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
-from guards.job import free_port
+from free_ports import free_port
 
 import chaoskit
 
@@ -24,7 +23,7 @@ def main():
     if len(sys.argv) > 1 and dist.get_rank() == int(sys.argv[1]):
         os.kill(os.getpid(), 9)
     if len(sys.argv) > 1:
-        time.sleep(120)
+        time.sleep(1200)
     dist.destroy_process_group()
     print("rank", os.environ["RANK"], "done", flush=True)
 
@@ -34,10 +33,13 @@ if __name__ == "__main__":
 PROFILE = "name: own\nguards:\n  sidecar: {grace: 60s}\n"
 """The grace is also how long a launcher may take to look who ended, however loaded this machine is."""
 LAUNCHER = Path(__file__).with_name("plain_launcher.py")
+LIMIT_S = 250.0
+"""Three interpreters load torch, one after the other, on a machine that has other things to do."""
+pytestmark = pytest.mark.timeout(LIMIT_S + 50)
 
 
-def launch(folder: Path, launcher: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    """Run the script with two ranks; return how it ended, and the seconds that took."""
+def launch(folder: Path, launcher: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script with two ranks; return how it ended, long before the script alone would."""
     (folder / "train.py").write_text(SCRIPT)
     (folder / "own.yaml").write_text(PROFILE)
     wrapped = ["-m", "chaoskit.guards", "--profile", "own.yaml", "train.py", *arguments]
@@ -48,18 +50,15 @@ def launch(folder: Path, launcher: str, *arguments: str) -> tuple[subprocess.Com
     )
     root = str(Path(chaoskit.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-    begun = time.monotonic()
-    ended = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=110, check=False
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
-    return ended, time.monotonic() - begun
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", [pytest.param("plain", marks=pytest.mark.nightly), "torchrun"])
 def test_a_killed_rank_ends_the_job_under_a_real_launcher(tmp_path: Path, launcher: str) -> None:
-    ended, took_s = launch(tmp_path, launcher, "1")
-    assert took_s < 100, "the script alone would have slept on"
+    ended = launch(tmp_path, launcher, "1")
     assert "rank 1 (host " in ended.stderr
     assert "was ended by SIGKILL; ending rank 0 (exit 90)" in ended.stderr
     if launcher == "torchrun":
@@ -74,7 +73,7 @@ def test_a_killed_rank_ends_the_job_under_a_real_launcher(tmp_path: Path, launch
 @pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
 def test_a_healthy_job_completes_under_a_real_launcher(tmp_path: Path, launcher: str) -> None:
-    ended, _ = launch(tmp_path, launcher)
+    ended = launch(tmp_path, launcher)
     assert ended.returncode == 0, ended.stderr
     lines = [line for line in sorted(ended.stdout.splitlines()) if not line.startswith("ended")]
     assert lines == ["rank 0 done", "rank 1 done"]

@@ -63,9 +63,14 @@ def gate(request: pytest.FixtureRequest) -> Iterator[Gate]:
 
 
 @pytest.fixture
-def no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_time_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is waited for is the event, however slow this machine is."""
     monkeypatch.setattr(leaving, "HELD_UP_S", 300.0)
+
+
+@pytest.fixture
+def no_bounds(no_time_bound: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it given up after many looks."""
     monkeypatch.setattr(leaving, "LOOKS", 100_000)
 
 
@@ -128,6 +133,7 @@ def test_a_keeper_that_is_held_up_for_too_long_is_not_waited_for(
     assert [end.code for slot, end in enumerate(ended) if slot != victim] == [90, 90]
 
 
+@pytest.mark.usefixtures("no_time_bound")
 def test_a_launcher_that_waits_for_another_rank_first_is_not_waited_for() -> None:
     job = start_kept(waiting_outside, Sidecar(), ranks=2)
     ranks = formed(job)

@@ -23,6 +23,8 @@ from chaoskit.sidecar.protection import Identity, Protection
 
 TOKEN = "t" * 32
 HERE, NAMESPACE = "here", processes.pid_namespace()
+NOBODY = 1 << 30
+"""The number of no process: above what Linux gives out."""
 
 
 class Standing:
@@ -162,13 +164,13 @@ def test_a_failed_rank_that_was_the_first_one_leaves(failed: tuple[Bench, Other]
 
 def test_one_that_was_not_leaves_after_the_first(failed: tuple[Bench, Other], states: dict[int, str]) -> None:
     bench, hub = failed
-    states[9] = "S"
-    hub.tell("end", rank=1, host=HERE, pid=9)
+    states[NOBODY] = "S"
+    hub.tell("end", rank=1, host=HERE, pid=NOBODY)
     bench.turn()
     hub.tell("gone", rank=1)  # who can look does not ask
     bench.turn(later_s=0.5)
     assert bench.it.stays()
-    states[9] = ""
+    states[NOBODY] = ""
     bench.turn(later_s=0.1)
     assert bench.it.stays(), "its parent is another one"
     bench.turn(later_s=SETTLE_S)

@@ -130,7 +130,7 @@ def test_ddp_has_several_buckets_and_declares_its_checkpoints() -> None:
     assert [e.nth for e in run.of(Entered, 1) if e.op == "barrier"] == [1, 2]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_loader_has_its_batches_with_and_without_workers() -> None:
     wanted = make_plan(workload="loader-train", ranks=2).expected_result
     for settings in ({"workers": 0}, {"persistent": False, "workers": 1}, {"cache": True}):
@@ -138,7 +138,7 @@ def test_a_loader_has_its_batches_with_and_without_workers() -> None:
         assert [e.value for e in run.of(Reported)] == [wanted, wanted], settings
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_checkpoints_are_resumed_from_the_newest(tmp_path: Path) -> None:
     scratch = {slot: {"CHAOSKIT_SCRATCH": str(tmp_path)} for slot in (0, 1)}
     first = run_arm(workload="checkpoint-train", settings={"steps": 12}, env=scratch)
