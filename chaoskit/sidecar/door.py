@@ -39,6 +39,11 @@ class Door:
         listener.socket.setblocking(False)
         keeper.watch(listener.socket, selectors.EVENT_READ, lambda _: self._accept())
 
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody is there who has not shown the token: a keeper, perhaps, that has had no core yet."""
+        return bool(self._strangers)
+
     def look(self, now: float) -> None:
         """Hang up on who has been silent for too long."""
         for stranger in [peer for peer in self._strangers if now - peer.heard_at > _STRANGER_S]:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from guards.acquainted import formed, run_kept, start_kept, wait_for_stop, wait_until_reaped
+from guards.acquainted import alive, formed, run_kept, start_kept, wait_for_stop, wait_until_reaped
 from guards.job import Gate, start
+from sidecar import kept_job
 from sidecar.kept_job import (
     IN_ALL_S,
     LONG,
@@ -29,6 +30,7 @@ from sidecar.kept_job import (
 import chaoskit
 from chaoskit import guards
 from chaoskit.guards.sidecar import Sidecar
+from chaoskit.sidecar.keeper import Watcher
 
 ROOT = str(Path(chaoskit.__file__).parents[1])
 
@@ -102,6 +104,35 @@ def test_an_exception_on_one_rank_ends_the_others_and_keeps_its_own_code() -> No
     assert (first.code, second.code, third.code) == (90, 1, 90)
     assert "rank 1 (host " in third.err
     assert "ended with exit code 1; ending rank 2 (exit 90)" in third.err
+
+
+class Late(Watcher):
+    """Rank 1's keeper, which gets no core until ``has_one`` is open."""
+
+    def __init__(self, has_one: Gate) -> None:
+        self._has_one = has_one
+
+    def started(self, pid: int, t: float) -> None:
+        if os.environ["RANK"] == "1":
+            self._has_one.wait()
+
+
+def test_a_rank_is_not_ended_because_rank_0_was_done_before_its_keeper_had_a_core() -> None:
+    has_one, may_end = Gate(), Gate()
+
+    def main() -> None:
+        train(0)
+        if rank() == 1:
+            may_end.wait()
+
+    job = kept_job.start_kept(main, LONG, ranks=2, watchers=[Late(has_one)])
+    first, _ = ranks = kept_job.formed(job)
+    wait_until_reaped(first)
+    has_one.open()
+    time.sleep(1.0)  # nothing may happen
+    assert alive(ranks[1:])
+    may_end.open()
+    assert [(end.code, end.err.count("lost")) for end in job.wait()] == [(0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize("victim", [0, 1])
