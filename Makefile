@@ -23,7 +23,7 @@ run: setup
 	$(BIN)/chaoskit run all
 
 # Most tests wait for a hang to be noticed, so they run side by side; plain `pytest` runs them in one row.
-RUNS ?= 3
+RUNS ?= 4
 
 test: setup
 	$(BIN)/python tests/side_by_side.py $(RUNS) -q -m 'not nightly and not nccl and not frameworks'
@@ -35,6 +35,7 @@ frameworks: setup
 
 nightly: setup
 	@$(PIP_INSTALL) -e '.[dev,frameworks]'
+	$(BIN)/python -m pytest -q --hypothesis-profile exploring -m 'hypothesis and not nightly and not nccl'
 	$(BIN)/python -m pytest -m 'nightly and not nccl' --timeout 3600
 
 # All that needs a GPU, and one folder with what came of it; without a GPU it says why and ends with 2.
