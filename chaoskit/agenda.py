@@ -167,12 +167,11 @@ class Agenda:
             scenario = dataclasses.replace(scenario, workload=self._request.program)
         unclear = self._broken.get(program, "") if program is not None else ""
         item = Item(scenario, backend, skip=skip, unclear=unclear, program=program)
-        pace_s = survey.pace_s if survey is not None else 0.0
         ranks, unfit_ranks = self._ranks(scenario, backend)
         item.skip = item.skip or unfit_ranks
         placement, unshared = self._placement(scenario, backend, ranks)
         for repeat in range(1, self._request.repeat + 1):
-            for arm, plan in self._plans(scenario, backend, repeat, ranks, notes, pace_s, placement):
+            for arm, plan in self._plans(scenario, backend, repeat, ranks, notes, survey, placement):
                 rerun = "" if unfit_ranks else self._again(plan)  # with so many ranks there is no such arm
                 item.plans[ArmId(scenario.name, arm, backend, repeat, 1)] = dataclasses.replace(
                     plan, rerun=rerun
@@ -211,7 +210,7 @@ class Agenda:
         repeat: int,
         ranks: int | None,
         notes: tuple[str, ...],
-        pace_s: float,
+        survey: Survey | None,
         placement: Placement | None,
     ) -> Iterator[tuple[str, Plan]]:
         request = self._request
@@ -243,7 +242,8 @@ class Agenda:
                     master_port=None if self._isolated else admission.free_port(),
                     launcher=request.launcher,
                     stall_s=request.stall_s,
-                    pace_s=pace_s,
+                    pace_s=survey.pace_s if survey is not None else 0.0,
+                    started_s=survey.started_s if survey is not None else 0.0,
                     notes=notes,
                     gpu_sharing=request.gpu_sharing,
                     placement=placement,

@@ -43,6 +43,8 @@ GPU_START_S = 60.0
 """More time to start where ranks make CUDA contexts and NCCL communicators. Not measured either."""
 PACES = 3.0
 """The shortened collective timeout of a user's program is at least this many times its own pace."""
+STARTS = 4.0
+"""What bounds the start of a user's program is at least this many times what its start was seen to take."""
 START_FLOOR_S = 30.0
 """Four interpreters that load torch side by side on two cores came up to 10 s apart."""
 FEW_RANKS, RANK_START_S = 4, 0.5
@@ -77,6 +79,7 @@ def make_plan(
     launcher: Launcher | None = None,
     stall_s: float | None = None,
     pace_s: float = 0.0,
+    started_s: float = 0.0,
     notes: tuple[str, ...] = (),
     gpu_sharing: GpuSharing | None = None,
     placement: Placement | None = None,
@@ -89,9 +92,10 @@ def make_plan(
     ``time_scale`` None is *auto*. ``timeout_s`` bounds the arm. ``launcher`` None is the one that fits the
     workload. ``stall_s`` is the time without progress that a user's program may take to its fault,
     ``pace_s`` the longest that it was seen to take, undisturbed, from one sign of progress to the next,
-    ``notes`` what was changed to fit it. ``gpu_sharing`` is the user's choice, ``placement`` how the ranks
-    are put on the GPUs that are here. ``program`` is the user's, where one has taken the place of the
-    workload. Raises InvalidInput where the scenario cannot be run with so many ranks.
+    ``started_s`` to the first of them, ``notes`` what was changed to fit it. ``gpu_sharing`` is the user's
+    choice, ``placement`` how the ranks are put on the GPUs that are here. ``program`` is the user's, where
+    one has taken the place of the workload. Raises InvalidInput where the scenario cannot be run with so
+    many ranks.
     """
     arm = _arm(scenario, arm)
     chosen = Choices(
@@ -108,7 +112,7 @@ def make_plan(
     scenario = _resized(scenario, chosen)
     production = _timeouts(scenario, hardened_profile)
     scale = _time_scale(time_scale, production, pace_s, chosen.backend)
-    start_s = _start_floor_s(scenario, chosen)
+    start_s = max(_start_floor_s(scenario, chosen), STARTS * started_s)
     scaled = _scaled(production, scale, start_s)
     injections = tuple(_resolved(i, scaled) for i in scenario.injections)
     port = master_port if master_port is not None else _port(scenario.name, arm.name, seed)

@@ -129,7 +129,13 @@ class Server:
         assert self._process.stdout is not None
         pickle.dump((plan, rest_s), self._process.stdin)
         self._process.stdin.flush()
-        run = pickle.load(self._process.stdout)
+        try:
+            run = pickle.load(self._process.stdout)
+        except BaseException:  # the next one must not get this answer
+            type(self)._shared = None
+            self._process.kill()
+            self._process.wait()
+            raise
         assert isinstance(run, Run)
         return run
 
@@ -137,7 +143,7 @@ class Server:
         type(self)._shared = None
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
         if self._process.stdout is not None:
             self._process.stdout.close()
 

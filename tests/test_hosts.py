@@ -19,7 +19,7 @@ from chaoskit.request import RunRequest
 from chaoskit.scenario import select
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(
         not all(capabilities.find(n).available for n in ("virtual-hosts", "link-rate", "packet-rules")),
         reason="no virtual hosts here; see chaoskit doctor",

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from real_runs import Command, chaoskit, temporary_files
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 LIMIT_S = 1.0
 """From the signal to the end of all ranks, and of everything. Both may take longer in proportion where more

@@ -21,7 +21,7 @@ from chaoskit.rank.recorder import Recorder
 from chaoskit.scenario import load_profile
 from chaoskit.scenario import select as chosen
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 RANKS = 4
 
 

@@ -14,7 +14,7 @@ from chaoskit.plan import make_plan
 from chaoskit.scenario import load_profile
 from chaoskit.scenario import select as chosen
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 def plan_of(name: str, **changes: Any) -> Plan:

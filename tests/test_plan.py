@@ -267,6 +267,18 @@ def test_a_control_of_which_nothing_is_recorded_on_a_backend_promises_nothing_th
     assert plan.hardened_contract.outcome is Outcome.FAILED
 
 
+def test_a_program_that_starts_slowly_gets_time_for_that_and_no_more_for_anything_else() -> None:
+    script = dataclasses.replace(KILLED, workload=Workload("x.py", kind="script", target="x.py"))
+    quick, slow = (planned(script, started_s=seconds) for seconds in (5.0, 20.0))
+    for plan, at_least_s in ((quick, 30.0), (slow, 80.0)):
+        watchdog = plan.profile.guard("progress_watchdog")
+        assert watchdog is not None
+        assert getattr(watchdog, "start_s") == pytest.approx(at_least_s)  # noqa: B009 - as the model knows it
+        assert plan.profile.timeouts.init_s == pytest.approx(at_least_s)
+    assert slow.profile.timeouts.collective_s == quick.profile.timeouts.collective_s == pytest.approx(3.0)
+    assert slow.start_limit_s == pytest.approx(quick.start_limit_s + 50.0)
+
+
 def test_many_ranks_get_more_time_to_start_and_no_more_for_anything_else() -> None:
     few, many = (planned(named("rank-stopped"), ranks=n) for n in (4, 32))
     assert few.profile == STRICT.scaled(few.time_scale)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chaoskit.rates import RATE_MAX_BPS, RATE_MIN_BPS, measured_text, rate_bps, rate_text
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ SIZE = 256 * 1024
 """Twice what is kept of a stream."""
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "piece",
     [

@@ -12,7 +12,7 @@ import pytest
 from chaoskit import schedule
 from chaoskit.schedule import Began, Done, Schedule, Task
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 LIMIT_S = 20.0
 Heard = Began[str] | Done[str, str]

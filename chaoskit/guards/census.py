@@ -80,7 +80,7 @@ class _Taker:
         self._rank = rank
         self._taken = 0
         self._own = ""  # what this process finds wrong with itself
-        self._stuck = ""  # why it does not get on, as of now
+        self._stuck = ("", "")  # why it does not get on, as of now, and what to do
         self._open: Store | None = None  # keeps the server alive until torch shares it
 
     def before_init(self, given: dict[str, Any]) -> None:
@@ -96,8 +96,8 @@ class _Taker:
         self._own = conflict([entry])
         if self._own:
             wait_s = min(_TELL_S, wait_s * 0.25)
-        self._stuck = _silent(place)
-        bound = threading.Timer(wait_s + _SILENT_S, lambda: self._fire(self._stuck, _hint_of(place)))
+        self._stuck = _silent(place), _hint_of(place)
+        bound = threading.Timer(wait_s + _SILENT_S, lambda: self._fire(*self._stuck))
         bound.daemon = True
         bound.start()
         try:
@@ -117,6 +117,8 @@ class _Taker:
         roll = _Roll(store, self._taken, entry, until, self._wait_s)
         try:
             problem = roll.verdict()
+            if problem:  # known, though not all may come to hear it
+                self._stuck = problem, _HINT
             if problem and place.hosted_here:
                 roll.linger(min(_LINGER_S, self._wait_s * 0.5))
         except RuntimeError as error:  # of the store
@@ -149,21 +151,21 @@ class _Taker:
         """Wait until something listens at the store's address."""
         pause, begun = 0.02, time.monotonic()
         where = f"MASTER_ADDR:MASTER_PORT {place.host}:{place.port}"
-        self._stuck = f"nothing answers at {where} (no answer)"
+        self._stuck = f"nothing answers at {where} (no answer)", _hint_of(place)
         unresolved_until = until - _OWN_TROUBLE_SHARE * self._wait_s
         while True:
             local = False
             left = until - time.monotonic()
             try:
                 socket.create_connection((place.host, place.port), timeout=max(0.05, min(5.0, left))).close()
-                self._stuck = _silent(place)
+                self._stuck = _silent(place), _hint_of(place)
                 return
             except socket.gaierror as error:
                 problem = f"MASTER_ADDR {place.host} cannot be resolved here ({error.strerror})"
                 local = True
             except OSError as error:
                 problem = f"nothing answers at {where} ({error.strerror or 'no answer'})"
-            self._stuck = problem
+            self._stuck = problem, _hint_of(place)
             if time.monotonic() + pause >= (unresolved_until if local else until):
                 tried_s = time.monotonic() - begun
                 self._fire(f"{problem}, tried for {tried_s:.3g} s", _hint_of(place), local=local)

@@ -20,6 +20,10 @@ from chaoskit.guards.movement import What
 from chaoskit.model import Guard
 
 _POLL_S = 0.5  # or a tenth of idle_s, if that is less
+_MARK = "_chaoskit_moves"
+"""An attribute of an error: how often the rank had moved when it was first seen. It goes with the error,
+which nobody else may keep: its frames hold the memory that the script wants back."""
+_IN_A_COLLECTIVE = ("torch.distributed", "chaoskit.intercept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class OomExit(Guard):
       ``torch.OutOfMemoryError`` is noticed when it is made; the other two are builtin types and are noticed
       only while the script is inside its ``except`` block (looked at twice a second). After that block they
       are the progress watchdog's.
-    - it is caught and the rank goes on *with* collectives (retry with a smaller batch): healthy; nothing
-      happens. Skipped collectives are for collective_check to find.
+    - it is caught and the rank goes on *with* collectives (retry with a smaller batch), within the ``except``
+      block or behind it: healthy; nothing happens. Skipped collectives are for collective_check to find.
 
     The kernel's OOM killer sends SIGKILL, which no guard in the rank can see: that is group_kill's.
     """
@@ -68,6 +72,22 @@ def _decide(error: BaseException, where: uncaught.Where) -> uncaught.Ending | No
     return uncaught.Ending("oom_exit", 86, f"{first_line(error)} {how}; {hint}", local=True)
 
 
+def _mark(error: BaseException, moves: int) -> int:
+    """Note ``moves`` at an error that has no such note yet; return its note."""
+    with contextlib.suppress(AttributeError, TypeError):
+        return int(vars(error).setdefault(_MARK, moves))
+    return moves
+
+
+def _is_in_a_collective(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_IN_A_COLLECTIVE):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _has_peers() -> bool:
     """Without a process group of several ranks nobody waits for this one."""
     import torch.distributed as dist
@@ -84,6 +104,7 @@ class _Watch:
         self._process = os.getpid()
         self._what = ""
         self._since = 0.0  # 0: there is nothing to wait for
+        self._moves = 0  # steps and collectives entered
         self._phase_at = 0.0  # when one last began or ended
         self._allowed_until = 0.0
         self._made = threading.Event()
@@ -105,13 +126,17 @@ class _Watch:
         return False
 
     def seen(self, error: BaseException) -> None:
-        if not self._since and os.getpid() == self._process:
+        answered = _mark(error, self._moves) != self._moves
+        if not answered and not self._since and os.getpid() == self._process:
             self._what = first_line(error)
             self._since = time.monotonic()
             self._made.set()
 
     def moved(self, what: What) -> None:
-        """A step, or a collective entered or completed: the rank takes part."""
+        """A step, or a collective entered or completed: the rank takes part. What was entered before the
+        error may complete after it, and is no answer."""
+        if what != "completed":
+            self._moves += 1
         self._since = 0.0
 
     def allow(self, until: float) -> None:
@@ -134,13 +159,15 @@ class _Watch:
                 self._look_at_handlers()
 
     def _look_at_handlers(self) -> None:
-        """Is a thread inside an ``except`` block of an out-of-memory error?"""
-        handled: list[Any] = list(sys._current_exceptions().values())
-        for current in handled:
+        """Is a thread inside an ``except`` block of an out-of-memory error? One that waits in a collective
+        there takes part."""
+        handled: dict[int, Any] = sys._current_exceptions()
+        for thread, current in handled.items():
             error = current[1] if isinstance(current, tuple) else current  # a tuple before Python 3.12
             if isinstance(error, Exception) and category(error) == "out_of_memory":
+                if _is_in_a_collective(thread):
+                    _mark(error, -1)
                 self.seen(error)
-                return
 
     def _end(self) -> None:
         message = (

@@ -67,22 +67,24 @@ def _built_in(name: str) -> Profile:
 
 def _profile(document: Document) -> Profile:
     found = partial_profile(document)
+    for name, _ in found.env:
+        if name in OF_THE_LAUNCHER:
+            message = f"env.{name} is set by the launcher for each rank; a profile cannot"
+            hint = "remove it; in a scenario, the fault `environment` makes it wrong on a rank"
+            document.problem(("env", name), message, hint)
     if document.problems:
         raise InvalidInput(sorted(document.problems, key=lambda p: p.line))
     return found
 
 
 def partial_profile(document: Document) -> Profile:
-    """Return what can be read of a profile; what is wrong with the rest is noted in the document."""
+    """Return what can be read of a profile; what is wrong with the rest is noted in the document. Variables
+    of OF_THE_LAUNCHER are in it and not noted: who takes it has to refuse them."""
     found = read_model(ProfileFile, document.data, document, ())
     data = document.data if isinstance(document.data, dict) else {}
     guards_given = data.get("guards")
     made = _guards(guards_given, document) if isinstance(guards_given, dict) else ()
     env = found.env if found is not None else _readable(data.get("env"))
-    for name, _ in env:
-        if name in OF_THE_LAUNCHER:
-            message = f"env.{name} is set by the launcher for each rank; a profile cannot"
-            document.problem(("env", name), message, "use an environment fault to make it wrong on a rank")
     if found is None:
         return Profile("", "", made, env, document.file)
     return Profile(found.name, found.summary, made, env, document.file)

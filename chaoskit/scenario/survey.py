@@ -53,6 +53,8 @@ class Survey:
     duration_s: float = 0.0
     pace_s: float = 0.0
     """The longest that any rank took from one sign of progress to the next, once its group had formed."""
+    started_s: float = 0.0
+    """The longest that any rank took to the first of them, the forming of groups aside."""
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -121,7 +123,15 @@ def survey_of(history: History) -> Survey:
         min(batches.values(), default=0),
         _duration_s(history),
         max((_longest_gap_s(history, slot) for slot in issued), default=0.0),
+        max((_start_s(history, slot) for slot in issued), default=0.0),
     )
+
+
+def _start_s(history: History, slot: int) -> float:
+    begun = next((e.t_s for e in history.all(Identity) if e.slot == slot), None)
+    signs = (e for e in history.events if e.slot == slot and isinstance(e, (Completed, Stepped, Finished)))
+    first = next((e.t_s for e in signs if not (isinstance(e, Completed) and e.op == _INIT)), None)
+    return 0.0 if begun is None or first is None else max(0.0, first - begun)
 
 
 def _longest_gap_s(history: History, slot: int) -> float:

@@ -302,6 +302,8 @@ class Protection(Watcher):
         place = peer.place if ends else dataclasses.replace(peer.place, pid=0)
         if peer is self._hub:
             self._hub = None
+            if not peer.is_known:  # nobody there took this rank in: rank 0 was done, most likely
+                self._over = True
             if not self._over and self._limits.on_failure:
                 self._over = True
                 self._end_rank(Lost(0, why), place)

@@ -18,7 +18,7 @@ from chaoskit.evidence.findings import RankFindings
 from chaoskit.rank import answering
 
 pytestmark = [
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(os.getuid() != 0, reason="only root can make py-spy another user's"),
 ]
 

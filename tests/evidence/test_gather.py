@@ -22,7 +22,7 @@ from chaoskit.evidence.family import REGISTRY, Report, Scene, Source
 from chaoskit.evidence.findings import RankFindings
 
 pytestmark = [
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not capabilities.find("ptrace").available, reason="no ptrace here"),
 ]
 

@@ -18,7 +18,7 @@ from chaoskit.evidence.stacks import Stack
 from chaoskit.rank import region
 from chaoskit.rank.region import Word
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 ASLEEP = """
 import os, signal

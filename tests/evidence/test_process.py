@@ -18,7 +18,7 @@ from chaoskit.evidence import process
 from chaoskit.evidence.findings import ProcessStatus
 from chaoskit.evidence.process import ProcessLook
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 BUSY = "import os\nos.write(1, b'r')\nwhile True: pass"
 WRITING = "import os\nos.write(1, b'r')\nwhile True: os.write(2, b'x' * 4096)"

@@ -21,7 +21,7 @@ from chaoskit.evidence.findings import Stacks
 from chaoskit.evidence.stacks import FRAMES_MAX, Stack
 from chaoskit.rank import answering
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 PATIENCE_S = 40.0
 

@@ -17,7 +17,7 @@ from chaoskit import capabilities
 from chaoskit.faults._file_brake import brake
 
 pytestmark = [
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(
         not capabilities.find("seccomp-notify").available, reason="no system calls can be held up here"
     ),

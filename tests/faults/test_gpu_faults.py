@@ -28,7 +28,7 @@ from chaoskit.faults.stuck_thread import StuckThread
 from chaoskit.history import Completed, Entered, Injected, Malfunction, OpFailed, Raised
 from chaoskit.model import Trigger
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 FIRST = Trigger("collective", op="all_reduce", nth=1)
 HERE = Moment(0, 1, 0)
 MIB = 1 << 20

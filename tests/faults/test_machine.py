@@ -20,7 +20,7 @@ from chaoskit.faults.slow_filesystem import SlowFilesystem
 from chaoskit.history import Injected, Raised, Reported, Stepped
 from chaoskit.model import Trigger
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 AT = Trigger("step", step=3)
 needs_mounts = pytest.mark.skipif(
     not capabilities.find("mount-namespaces").available, reason="no mount namespace can be made here"

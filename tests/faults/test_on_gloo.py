@@ -34,7 +34,7 @@ from chaoskit.guards.timeouts import Timeouts
 from chaoskit.history import Entered, GuardArmed, Injected, OpFailed, Raised, Reported, Stepped
 from chaoskit.model import Phase, Profile, Trigger
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 AT = Trigger("collective", op="all_reduce", nth=8)
 DURING = Trigger("collective", op="all_reduce", nth=8, phase=Phase.DURING)
 LAUNCH = Trigger("launch")

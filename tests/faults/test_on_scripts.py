@@ -35,7 +35,7 @@ from chaoskit.guards.timeouts import Timeouts
 from chaoskit.history import Entered, Raised, Reported, Stepped
 from chaoskit.model import Fault, Profile, Span, Trigger
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 STEP = Trigger("step", step=6)
 LAUNCH = Trigger("launch")
 BATCH = Trigger("loader", nth=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import threading
 
 import pytest
 import torch.distributed as dist
@@ -71,6 +72,15 @@ def test_a_missing_rank_is_named_after_the_wait() -> None:
     for ended in start(form, QUICK, env=env).wait():
         assert ended.code == 80, ended.err
         assert "rank 2 of 3 has not come within 4 s (ranks 0, 1 are here)" in lines(ended)[0]
+
+
+def test_what_is_known_is_said_though_a_rank_never_comes_to_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census._Roll, "linger", lambda self, seconds: threading.Event().wait())
+    env = {slot: {"WORLD_SIZE": "3"} for slot in range(2)}
+    for ended in start(form, QUICK, env=env).wait():
+        assert ended.code == 80, ended.err
+        assert "rank 2 of 3 has not come within 4 s" in lines(ended)[0]
+        assert "check what the launcher gives" in lines(ended)[0]
 
 
 @pytest.mark.parametrize(

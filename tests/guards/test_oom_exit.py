@@ -124,6 +124,28 @@ def test_a_retry_that_takes_part_again_is_healthy() -> None:
     assert [ended.code for ended in start(run, FailFast(), PATIENT).wait()] == [0, 0]
 
 
+@pytest.mark.parametrize(("make", "first_s"), [(ERRORS[0], 0.0), (MemoryError, 0.0), (MemoryError, 1.0)])
+def test_waiting_for_a_slow_peer_inside_the_handler_is_healthy(
+    make: Callable[[], BaseException], first_s: float
+) -> None:
+    """``first_s``: the guard may have looked at the handler before it takes part, or only later."""
+
+    def run() -> None:
+        dist.init_process_group("gloo")
+        if dist.get_rank() == 0:
+            threading.Event().wait(first_s + PATIENT.idle_s + 2.0)
+            dist.barrier()
+            return
+        try:
+            raise make()
+        except (RuntimeError, MemoryError):
+            threading.Event().wait(first_s)
+            dist.barrier()
+
+    ended = start(run, PATIENT).wait()
+    assert [one.code for one in ended] == [0, 0], ended
+
+
 def test_a_declared_phase_extends_the_wait() -> None:
     def react() -> None:
         from chaoskit import guards

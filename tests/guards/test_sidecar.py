@@ -6,6 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from sidecar.kept_job import (
 
 import chaoskit
 from chaoskit import guards
+from chaoskit.guards import sidecar as guard_sidecar
 from chaoskit.guards.sidecar import Sidecar
 from chaoskit.sidecar.keeper import Watcher
 
@@ -133,6 +135,23 @@ def test_a_rank_is_not_ended_because_rank_0_was_done_before_its_keeper_had_a_cor
     assert alive(ranks[1:])
     may_end.open()
     assert [(end.code, end.err.count("lost")) for end in job.wait()] == [(0, 0), (0, 0)]
+
+
+def test_a_rank_whose_keeper_met_nobody_goes_on() -> None:
+    """Rank 0 was done, and its keeper about to end, when this one connected."""
+
+    def main() -> None:
+        protection = guard_sidecar._here.protection
+        assert protection is not None
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            connection = socket.create_connection(server.getsockname())
+            server.accept()[0].close()
+        with connection:
+            protection.hand_over(connection, "token")
+        time.sleep(1.0)  # nothing may happen
+
+    (ended,) = kept_job.start_kept(main, LONG, ranks=1, env={0: {"RANK": "1", "WORLD_SIZE": "2"}}).wait()
+    assert (ended.code, "lost" in ended.err) == (0, False), ended.err
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -17,7 +17,7 @@ from virtual_hosts import LIMIT_S, SILENT_S, arm, connection, connects, gone, he
 from chaoskit.launchers import kernel
 from chaoskit.network import Nic
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 Inside = Callable[[Callable[[], None]], None]
 IPV6 = (Nic("eth0", "fd00:77::/64"),)
 

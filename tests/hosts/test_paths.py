@@ -13,7 +13,7 @@ from chaoskit.hosts import namespaces, paths
 from chaoskit.hosts.fabric import Fabric
 from chaoskit.network import Nic, plan_network
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 Inside = Callable[[Callable[[], None]], None]
 ONE, OTHER = ("hostA", "hostB", "eth0"), ("hostB", "hostA", "eth0")
 IPV6 = Nic("eth6", "fd00:6::/64")

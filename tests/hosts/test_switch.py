@@ -18,7 +18,7 @@ from chaoskit.hosts import namespaces
 from chaoskit.hosts.namespaces import Doorway
 from chaoskit.network import HostPlan, Network, Nic, NicPlan, plan_network
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 Inside = Callable[[Callable[[], None]], None]
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def equal(a, b):

@@ -25,7 +25,7 @@ from chaoskit.launchers import kernel
 from chaoskit.launchers.forkserver import ServerPool
 from chaoskit.launchers.launch import ArmLaunch
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Any]
 
 

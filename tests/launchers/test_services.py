@@ -18,7 +18,7 @@ from chaoskit.launchers import kernel, sweep
 from chaoskit.launchers.forkserver import Server, ServerPool
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(
         not capabilities.find("virtual-hosts").available, reason="no virtual hosts here; see chaoskit doctor"
     ),

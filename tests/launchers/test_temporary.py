@@ -13,7 +13,7 @@ from launchers.conftest import RunningTest
 from chaoskit.history import LauncherEnded, LauncherStarted
 from chaoskit.launchers import kernel, temporary
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 SOCKET_PATH_BYTES = 107
 LONGEST_BELOW = "/torch-shm-dir-XXXXXX/manager.sock"
 

@@ -14,7 +14,7 @@ import pytest
 from chaoskit.history import ArmEnded, ArmStarted, Ended, Leftover, Malfunction, Signalled, Started, Stopped
 from chaoskit.launchers import kernel, output, sweep
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Any]
 
 

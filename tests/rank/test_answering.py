@@ -13,7 +13,7 @@ import pytest
 from chaoskit.rank import region
 from chaoskit.rank.exchange import Answer, Exchange
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 START = """
 import ctypes, os, signal, sys, threading, _thread

@@ -11,7 +11,7 @@ from chaoskit.guards.timeouts import Timeouts
 from chaoskit.history import Entered, Finished, GuardArmed, Identity, Injected, Malfunction, Raised, Reported
 from chaoskit.model import Phase, Profile, Trigger
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 EARLY = Trigger("collective", op="all_reduce", nth=2)
 
 

@@ -15,7 +15,7 @@ from chaoskit.model import RankPlan
 from chaoskit.rank import joining, region
 from chaoskit.rank.recorder import Recorder
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from chaoskit.rank import module_calls
 from chaoskit.rank.module_calls import Names, plain_name
 from chaoskit.rank.triggers import Shot, shots_of
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from chaoskit.history import BATCHES, Finished, Injected, Malfunction, Raised, R
 from chaoskit.model import Phase, Trigger
 from chaoskit.rank import writes
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 KILL = Kill((0,))
 
 SCRIPT = """\

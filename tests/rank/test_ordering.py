@@ -12,7 +12,7 @@ from chaoskit import codec
 from chaoskit.network import Order
 from chaoskit.rank.ordering import orderer
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(300)
 
 
 def answering(answer: bytes) -> tuple[socket.socket, list[Order], threading.Thread]:

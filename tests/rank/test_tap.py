@@ -16,7 +16,7 @@ from chaoskit.faults.swap import Swap
 from chaoskit.history import Completed, Entered, Held, Injected, OpFailed, Raised, Reported, Stepped
 from chaoskit.model import Phase, Trigger
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 def at(
@@ -160,7 +160,7 @@ def test_a_lasting_fault_is_said_once() -> None:
     assert run.exit_codes == {0: 0, 1: 0}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_steps_calls_and_points_in_time() -> None:
     run = run_arm((Raise((1,), "ValueError: bad"), Trigger("step", step=5)), ranks=2)
     assert run.of(Stepped, 1)[-1].step == 5

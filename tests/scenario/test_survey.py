@@ -30,6 +30,14 @@ def test_what_every_rank_came_to() -> None:
     survey = ran()
     assert (survey.slots, survey.steps, survey.batches, survey.duration_s) == ((0, 1), 3, 5, 8.5)
     assert survey.groups == {"default", "left"}
+    assert survey.started_s == 6.0  # to the first step; what has only been entered may never come to its end
+
+
+def test_the_forming_of_groups_is_no_start() -> None:
+    formed = Completed(3.0, 0, "init", "default", 1, 1, 1)
+    reduced = Completed(21.0, 0, "all_reduce", "default", 1, 1, 2)
+    assert survey_of(History.of([identity(0), formed])).started_s == 0.0
+    assert survey_of(History.of([identity(0), identity(1), formed, reduced])).started_s == 20.0
 
 
 def test_counts_are_what_all_that_are_asked_for_issue() -> None:
