@@ -93,6 +93,7 @@ def test_frameworks_and_rare_interfaces_on_two_ranks(run_ranks):
     check(run_ranks, "parallel", 2)
 
 
+@pytest.mark.nightly
 def test_two_dimensional_meshes_on_four_ranks(run_ranks):
     check(run_ranks, "meshes", 4)
     # Groups of the dimensions are told apart.
@@ -107,6 +108,7 @@ def test_point_to_point_by_functional_collectives(run_ranks):
     assert counts(one) == {"send": 1, "recv": 2}
 
 
+@pytest.mark.nightly
 def test_an_operator_of_the_dispatcher_counts_once_under_a_dispatch_mode(run_ranks):
     for found in run_ranks("parallel", world=2):
         (_, total), calls, _ = found["report"]["counted"]
