@@ -29,13 +29,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is checked. ``file`` is what messages call it; ``lines`` are those of its guards."""
+    """What is checked. ``file`` is what messages call it; ``lines`` are those of its guards. ``guesses`` are
+    fields of guards (guard, field) that hold a default only because something beside them could not be read:
+    ``collectiv`` for ``collective``. Nobody wrote these figures."""
 
     kind: Literal["profile", "env-file", "environment"]
     file: str
     settings: tuple[Setting, ...] = ()
     guards: tuple[Guard, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict)
+    guesses: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,15 @@ class Case:
         return next((g for g in self.subject.guards if g.name == name), None)
 
     def seconds(self, guard: str, setting: str) -> float | None:
-        """Return a duration of a guard; None where the profile has no such guard, or it is off (0)."""
-        found = self.guard(guard)
+        """Return a duration of a guard; None where the profile has no such guard, it is off (0), or what the
+        file means by it is not known."""
+        found = None if self.is_guess(guard, setting) else self.guard(guard)
         value = getattr(found, f"{setting}_s", None) if found is not None else None
         return float(value) if value else None
+
+    def is_guess(self, guard: str, setting: str) -> bool:
+        """Return whether a duration is a default that the file may have meant to change."""
+        return (guard, f"{setting}_s") in self.subject.guesses
 
     def line(self, guard: str) -> int:
         return self.subject.lines.get(guard, 0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chaoskit.checking.case import Case
 from chaoskit.checking.finding import Level
+from chaoskit.checking.launchers import SHUTDOWN, carries_out, launcher_knob, reads_shutdown, scheduler_knob
+from chaoskit.guards.launcher_gaps import LAUNCHERS
 
 _DUMP: Final = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"
 _DUMP_DEFAULT_MS: Final = 15_000
@@ -19,11 +21,17 @@ _TORCHRUN_GRACE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A duration, what messages call it, and its line."""
+    """A duration, what messages call it, and its line. ``knob`` is what a user turns to change it, where that
+    is not ``name``; '' where nothing does."""
 
     name: str
     seconds: float
     line: int = 0
+    knob: str | None = None
+
+    @property
+    def to_turn(self) -> str:
+        return self.name if self.knob is None else self.knob
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +128,7 @@ def _end_by_nccl(case: Case, collective: Period | None) -> Period | None:
 def _of_the_start(case: Case) -> Iterator[Limit]:
     init = _setting(case, "timeouts", "init")
     census = _setting(case, "census", "wait")
-    watchdog = _setting(case, "progress_watchdog", "start") or _setting(case, "progress_watchdog", "timeout")
-    heartbeat = _setting(case, "step_heartbeat", "start") or _setting(case, "step_heartbeat", "timeout")
+    watchdog, heartbeat = _start(case, "progress_watchdog"), _start(case, "step_heartbeat")
     forming = [period for period in (census, init) if period is not None]
     if forming:
         whole = Period(" + ".join(p.name for p in forming), sum(p.seconds for p in forming), forming[0].line)
@@ -132,13 +139,19 @@ def _of_the_start(case: Case) -> Iterator[Limit]:
     yield from _limit(init, census, Level.NOTE, late, may_be_equal=True)
 
 
+def _start(case: Case, guard: str) -> Period | None:
+    """What a guard gives the start: its own setting, or that of all other times."""
+    if case.is_guess(guard, "start"):
+        return None
+    return _setting(case, guard, "start") or _setting(case, guard, "timeout")
+
+
 # ---------------------------------------------------------------- a job that is told to end
 
 
 def _of_an_end(case: Case) -> Iterator[Limit]:
     grace = _setting(case, "sigterm_exit", "grace")
     keeper = _setting(case, "sidecar", "sigterm_wait")
-    rule = _setting(case, "group_kill", "grace")
     launcher, scheduler = _launcher_grace(case), _scheduler_grace(case)
     cut = "SIGKILL comes before what a rank still has to save is saved"
     yield from _limit(
@@ -147,25 +160,37 @@ def _of_an_end(case: Case) -> Iterator[Limit]:
     # group_kill acts once a rank has failed; then nothing consistent is left to save, and its grace may be
     # shorter. It counts only where it is all that is known of how the launcher ends a job (below).
     yield from _limit(grace, launcher, Level.ERROR, cut)
-    yield from _limit(
-        keeper, launcher, Level.WARNING, "the launcher kills ranks before their keepers do, unsaid"
-    )
+    unsaid = "ranks are killed before their keepers do it, and nobody says why"
+    yield from _limit(keeper, launcher or scheduler, Level.WARNING, unsaid)
     given_up = "SIGKILL comes before the launcher has ended its ranks, and before it can say why"
-    yield from _limit(launcher or rule, scheduler, Level.ERROR, given_up)
+    yield from _limit(launcher or _group_kill_grace(case), scheduler, Level.ERROR, given_up)
     yield from _limit(grace, scheduler, Level.ERROR, cut)
 
 
+def _group_kill_grace(case: Case) -> Period | None:
+    """The grace of the rule, where something follows it."""
+    guard, period = case.guard("group_kill"), _setting(case, "group_kill", "grace")
+    if guard is None or period is None or not carries_out(case, guard):
+        return None
+    if case.target.launcher is None:
+        return period
+    # A launcher takes no setting from a profile: the profile says what it does.
+    knob = f"the grace of {LAUNCHERS[case.target.launcher].shown}, and {period.name},"
+    return replace(period, knob=knob)
+
+
 def _launcher_grace(case: Case) -> Period | None:
+    knob = launcher_knob(case)
     if case.target.launcher_grace_s is not None:
-        return Period("--launcher-grace", case.target.launcher_grace_s)
-    setting = case.setting("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-    if setting is not None and re.fullmatch(r"[0-9]{1,9}", setting.value):
+        return Period("--launcher-grace", case.target.launcher_grace_s, knob=knob)
+    setting = case.setting(SHUTDOWN)
+    if setting is not None and re.fullmatch(r"[0-9]{1,9}", setting.value) and reads_shutdown(case):
         return Period(setting.name, float(setting.value), setting.line)
     if case.target.launcher == "torchrun":
-        return Period("torchrun's own grace", _TORCHRUN_GRACE_S)
+        return Period("torchrun's own grace", _TORCHRUN_GRACE_S, knob=knob)
     return None
 
 
 def _scheduler_grace(case: Case) -> Period | None:
     seconds = case.target.scheduler_grace_s
-    return None if seconds is None else Period("--kill-wait", seconds)
+    return None if seconds is None else Period("--kill-wait", seconds, knob=scheduler_knob(case))

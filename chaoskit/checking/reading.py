@@ -3,8 +3,9 @@ of this process. What is wrong with single entries is told as findings, beside t
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,8 @@ from chaoskit.checking.case import Setting, Subject
 from chaoskit.checking.env_file import has_expansion, read_env_file
 from chaoskit.checking.finding import Finding, Level
 from chaoskit.errors import InvalidInput, Problem
+from chaoskit.model import Guard
+from chaoskit.scenario.fitting import salvage_settings
 from chaoskit.scenario.profile_file import BUILT_IN, partial_profile, profile_names
 from chaoskit.scenario.source import Document, read_document
 from chaoskit.scenario.values import did_you_mean
@@ -53,8 +56,23 @@ def _profile(path: Path, shown: str) -> Read:
     profile = partial_profile(document)
     settings = tuple(Setting(k, v, document.line(("env", k)), has_expansion(v)) for k, v in profile.env)
     lines = {guard.name: document.line(("guards", guard.name)) for guard in profile.guards}
-    subject = Subject("profile", shown, settings, profile.guards, lines)
+    given = document.data.get("guards")
+    guesses = frozenset(
+        (guard.name, field)
+        for guard in profile.guards
+        for field in _guessed(guard, given[guard.name] if isinstance(given, dict) else None)
+    )
+    subject = Subject("profile", shown, settings, profile.guards, lines, guesses)
     return subject, tuple(_findings(document))
+
+
+def _guessed(guard: Guard, raw: object) -> Iterator[str]:
+    """Yield the fields that have their default, where a part of what the file says of the guard cannot be
+    read: that part may be meant for any of them."""
+    good = salvage_settings(type(guard), raw) or {}
+    if isinstance(raw, dict) and len(raw) > len(good):
+        fields = dataclasses.fields(guard)  # type: ignore[arg-type]  # guards are dataclasses
+        yield from (field.name for field in fields if field.name not in good)
 
 
 def _findings(document: Document) -> Iterable[Finding]:

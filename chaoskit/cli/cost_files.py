@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from chaoskit.reports import output_file
 RECORD = "cost.json"
 """The report in the run directory: what was measured is never lost."""
 _SUMMARY = "GITHUB_STEP_SUMMARY"
+_OPTIONS = ("--json", "--markdown", "--html", "--plots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,21 @@ class CostFiles:
             reason = getattr(error, "strerror", None) or str(error)
             hint = "give --plots a folder you may write to"
             return [Problem(f"cannot be written: {reason}", str(self.plots), hint=hint)]
+
+
+def without_files(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command without the options that name files: measured again, it replaces none. What stands
+    behind ``--`` is the program's."""
+    kept: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            return (*kept, word, *left)
+        if word in _OPTIONS:
+            next(left, None)
+        elif word.partition("=")[0] not in _OPTIONS:
+            kept.append(word)
+    return tuple(kept)
 
 
 def write(files: CostFiles, report: CostReport, limit: float | None) -> list[Path]:

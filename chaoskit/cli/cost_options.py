@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaoskit.cli.cost_files import CostFiles
+from chaoskit.cli.cost_files import CostFiles, without_files
 from chaoskit.cli.option_values import Found, Library, as_typed, did_you_mean
 from chaoskit.cli.program import ProgramOptions, read_program
 from chaoskit.cli.reporting import Format, read_format
@@ -103,14 +103,24 @@ def read(options: CostOptions, library: Library) -> AskedCost:
     hiding = Hiding([base], os.environ)
     typed = as_typed()
     shown = hiding.text(hiding.redactor.command(typed))
-    words = ("chaoskit", *sys.argv[1:]) if shown == typed and sys.argv[1:2] == ["cost"] else ()
-    base = dataclasses.replace(base, command=shown, words=words)
+    told = shown == typed and sys.argv[1:2] == ["cost"]
+    words = ("chaoskit", *without_files(sys.argv[1:])) if told else ()
+    base = dataclasses.replace(base, command=shown, words=words, folder=_folder(hiding))
     requests = _requests(base, models, chosen, sorted_out)
     if not requests:
         raise usage("nothing of this can be timed here: " + sorted_out[0].problem)
     detected = _detected(against, compared, options.detect)
     notes = _notes(against, compared, backend, ranks)
     return AskedCost(Asked(requests, sorted_out, detected, notes), form, files, limit)
+
+
+def _folder(hiding: Hiding) -> str:
+    """The folder of this process; '' where there is none any more, or a secret stands in its name."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        return ""
+    return folder if hiding.text(folder) == folder else ""
 
 
 # ---------------------------------------------------------------- single options

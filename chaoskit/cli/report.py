@@ -13,6 +13,7 @@ import click
 
 from chaoskit.cli.judge import files_of_a_run
 from chaoskit.cli.judging_again import RECORD, Judge, judge_arms
+from chaoskit.cli.made_by import maker, said_of
 from chaoskit.cli.outputs import STDOUT, TRACED_MAX, Folders, Outputs, named, to_trace, write
 from chaoskit.cli.printing import complain
 from chaoskit.cli.reporting import emit, emit_annotations, emit_written, guarded, read_format
@@ -79,8 +80,9 @@ def report(**typed: object) -> None:
     """Tell of a run again, from its files alone; nothing is run.
 
     RUN_DIR is the folder of a run, of one of its scenarios, or of one arm; without one, the newest run in
-    ./runs. FILE goes behind RUN_DIR, or as --html=FILE; - is the standard output. An arm is judged anew, as
-    by chaoskit judge, and what cannot be read of it is said. A trace shows up to 8 arms.
+    ./runs (of those that cost, matrix and claims make for themselves: none). FILE goes behind RUN_DIR, or as
+    --html=FILE; - is the standard output. An arm is judged anew, as by chaoskit judge, and what cannot be
+    read of it is said. A trace shows up to 8 arms.
 
     \b
     chaoskit report
@@ -102,6 +104,8 @@ def execute(options: ReportOptions, how: Judge, stdout: IO[str], stderr: IO[str]
     outputs = _outputs(options, paths, problems)
     if problems:
         raise InvalidInput(problems)
+    for line in filter(None, map(said_of, paths)):
+        complain(line)
     again = judge_arms(paths, how)
     if again.judged is None:
         raise InvalidInput(again.problems)
@@ -162,14 +166,21 @@ def _untraceable(outputs: Outputs, judged: Judged, folders: Sequence[Folders]) -
 
 
 def _newest(runs: Path, problems: list[Problem]) -> list[Path]:
-    """The run in ``runs`` that was begun last: their names begin with the time."""
+    """The run in ``runs`` that was begun last, of those that a user asked for: their names begin with the
+    time."""
     try:
         found = sorted(path for path in runs.iterdir() if (path / RECORD).is_file())
     except OSError:
         found = []
-    if not found:
-        hint = "give one, as runs/20260101-120000-7"
-        problems.append(Problem(f"no run directory given, and there is no run in ./{runs}", hint=hint))
-        return []
-    complain(f"the newest run: {os.path.join(found[-1], '')}")
-    return found[-1:]
+    newer: dict[str, None] = {}
+    for run in reversed(found):
+        if made_by := maker(run):
+            newer[f"chaoskit {made_by}"] = None
+            continue
+        left_out = f" (what is newer was made by {' and '.join(newer)} for itself)" if newer else ""
+        complain(f"the newest run: {os.path.join(run, '')}{left_out}")
+        return [run]
+    but = f" but what {' and '.join(newer)} made for itself" if newer else ""
+    hint = "give one, as runs/20260101-120000-7"
+    problems.append(Problem(f"no run directory given, and there is no run in ./{runs}{but}", hint=hint))
+    return []

@@ -18,7 +18,7 @@ from typing import Final
 
 from chaoskit import engine, guards, rundir
 from chaoskit.cost.sentence import FAULTS
-from chaoskit.cost.values import Detection, Treatment
+from chaoskit.cost.values import Detection, Ending, Treatment
 from chaoskit.judge.ended_by import LOST_PEER
 from chaoskit.model import (
     Arm,
@@ -53,6 +53,8 @@ _NCCL_PLUS_S = 75.0
 START_S: Final = 2.0
 """About what starting the ranks of an arm takes of a core."""
 _RECKONING = "reckoning"
+_COLLECTIVE = "collective timeout"
+"""How a verdict calls it where the collective timeout ended the first rank."""
 
 Engine = Callable[[RunRequest, Observer | None], RunResult]
 
@@ -66,6 +68,7 @@ class _Shortened:
     profile: Profile
     time_scale: float
     limit_s: float
+    timeout_s: float  # the collective timeout, at its full length
 
 
 def detect(
@@ -127,7 +130,7 @@ def _shortened(treatment: Treatment, number: int, backend: Backend) -> list[_Sho
         name = f"t{number + 1}-{len(found) + 1}"
         scaled = dataclasses.replace(profile.scaled(scale), name=f"{profile.name} ({name})", file="")
         limit_s = timeout_s * scale * _TIMES + plus_s
-        found.append(_Shortened(treatment, name, scaled, scale, limit_s))
+        found.append(_Shortened(treatment, name, scaled, scale, limit_s, timeout_s))
     return found
 
 
@@ -186,19 +189,27 @@ def _detection(
     scenario: str, seen: list[tuple[_Shortened, Verdict]], run_dir: Path, backend: Backend
 ) -> Detection:
     first, verdict = seen[0]
-    key = ArmId(scenario, first.arm, backend, verdict.repeat, verdict.attempt)
-    points = [(one.time_scale, _ended_s(found)) for one, found in seen]
+    endings = tuple(_ending(one, found, run_dir, backend) for one, found in seen)
+    points = [(ending.time_scale, ending.measured_s) for ending in endings]
     waited = any(found.ended_by != (LOST_PEER,) for _, found in seen)
+    by_timeout = all(e.measured_s is not None and e.ended_by[:1] == (_COLLECTIVE,) for e in endings)
     return Detection(
         first.treatment.name,
         scenario,
         points[0][1],
-        production_s(points) if waited else points[0][1],
+        production_s(points, first.timeout_s if by_timeout else 0.0) if waited else points[0][1],
         first.limit_s,
         first.time_scale,
         _outcome(verdict),
-        str(rundir.arm_dir(run_dir, key)),
+        endings[0].run,
+        endings,
+        first.timeout_s if by_timeout else None,
     )
+
+
+def _ending(one: _Shortened, verdict: Verdict, run_dir: Path, backend: Backend) -> Ending:
+    key = ArmId(verdict.scenario, one.arm, backend, verdict.repeat, verdict.attempt)
+    return Ending(one.time_scale, _ended_s(verdict), verdict.ended_by, str(rundir.arm_dir(run_dir, key)))
 
 
 def _ended_s(verdict: Verdict) -> float | None:
@@ -213,19 +224,19 @@ def _outcome(verdict: Verdict) -> str:
     return f"{said}: {verdict.reason}" if verdict.reason else said
 
 
-def production_s(points: Sequence[tuple[float, float | None]]) -> float | None:
+def production_s(points: Sequence[tuple[float, float | None]], timeout_s: float = 0.0) -> float | None:
     """Return the seconds at full length, from pairs of a shortening and the seconds it took; None where the
     job did not end by itself in one of them.
 
     The line through the two: what grows with the shortening is a duration of the profile. Growth that may as
     well be chance (:data:`GROWN_S`, :data:`GROWN_SHARE`) is none, and the time is left as it was measured.
+    A timeout that is known to have ended the job (of ``timeout_s`` at full length) is in the seconds with all
+    of its length, however a busy machine has stretched the shorter of the two times.
     """
     (scale, took_s), (last_scale, last_s) = points[0], points[-1]
     if took_s is None or last_s is None:
         return None
-    if last_scale == scale or last_s - took_s < GROWN_S:
-        return took_s
-    slope = (last_s - took_s) / (last_scale - scale)
-    if slope * scale < GROWN_SHARE * took_s:
-        return took_s
-    return took_s + slope * (1.0 - scale)
+    slope = (last_s - took_s) / (last_scale - scale) if last_scale != scale else 0.0
+    if last_s - took_s < GROWN_S or slope * scale < GROWN_SHARE * took_s:
+        slope = 0.0
+    return took_s + max(slope, timeout_s) * (1.0 - scale)

@@ -14,7 +14,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -270,9 +270,9 @@ class _One:
             return [dataclasses.replace(common, toggles=toggles, variables=variables)]
         return [dataclasses.replace(common, toggles=(one.toggle,)) for one in both]
 
-    def _prove(self, prepared: list[Prepared]) -> None:
+    def _prove(self, prepared: Sequence[Prepared]) -> None:
         """Keep what is in effect. Raises SetFailed where something is not: then there is nothing to time."""
-        self.proofs = (prepared[0].proofs, prepared[-1].proofs)
+        self.proofs = of_either_side(prepared)
         missing = [said for answer in prepared for said in answer.missing]
         if not missing and self.scope == "process":
             missing = without_effect(self.treatment, self.against, self.proofs[1])
@@ -342,6 +342,12 @@ def without_effect(one: Treatment, other: Treatment, proofs: tuple[str, ...]) ->
     added = [guard.name for guard in one.profile.guards if guard not in other.profile.guards]
     said = [f"guard {name}: {NOT_APPLICABLE}" for name in added]
     return said if said and set(said) <= set(proofs) else []
+
+
+def of_either_side(prepared: Sequence[Prepared]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is in effect on either side, plain first, from one answer for both or from one of each."""
+    plain, treated = [(*answer.proofs, *own) for answer in prepared for own in answer.sides]
+    return plain, treated
 
 
 def _group_variables(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -43,7 +43,8 @@ class CostRequest:
     model: Model = field(default_factory=Model)
     runs_dir: Path = Path("runs")
     command: str = ""
-    words: tuple[str, ...] = ()  # of the command, as typed; none where it holds a secret
+    words: tuple[str, ...] = ()  # of the command, without files to write; none where it holds a secret
+    folder: str = ""  # where it was typed; '' where that is not to be told
 
 
 class CostObserver(Protocol):

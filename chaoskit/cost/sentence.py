@@ -14,8 +14,8 @@ from chaoskit.cost.values import Case, Comparison, Detection, Estimate
 
 TIMES_FROM: Final = 2.0
 """From this ratio on a price is told as times, not as a percentage."""
-LONGER: Final = ": a longer --budget"
-QUIETER: Final = f"{LONGER} or a quieter machine"
+LONGER: Final = ": a longer --budget helps"
+QUIETER: Final = ": a longer --budget or a quieter machine helps"
 _BRIEF_MAX: Final = 160
 _SOONER_S, _SOONER_SHARE = 1.0, 0.1
 """Less of a difference between two times of detection, each from one run, is none to speak of."""
@@ -111,8 +111,10 @@ def sentence(comparisons: Sequence[Comparison], detections: Sequence[Detection] 
     left_out = f" ({lost} of {len(comparisons)} could not be timed)" if lost else ""
     faster = shortening(first.treatment, first.against, detections)
     names_itself = body.startswith(("costs ", "takes ", "saves "))
-    said = f"{first.says} {body}" if names_itself else f"{first.says}: {body}"
-    return f"On this machine, {said}{left_out}{faster}."
+    if names_itself:
+        return f"On this machine, {first.says} {body}{left_out}{faster}."
+    faster = f"; {first.says} {faster.removeprefix(', and ')}" if faster else ""
+    return f"On this machine, {first.says}: {body}{left_out}{faster}."
 
 
 def _over_many(timed: Sequence[Comparison]) -> str:

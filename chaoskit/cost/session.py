@@ -116,6 +116,7 @@ def run(
         interrupted=interrupted,
         notes=(*report.notes, *asked.notes, *_load(known.comparisons)),
         rerun=again(asked.requests[0], known.seed),
+        folder=asked.requests[0].folder,
     )
     return hiding.report(told)
 

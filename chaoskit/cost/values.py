@@ -94,11 +94,24 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """One arm of a detection: the seconds from the fault to the end of the job at one shortening (None: it
+    did not end by itself), what ended it, and the folder of the arm."""
+
+    time_scale: float
+    measured_s: float | None
+    ended_by: tuple[str, ...] = ()
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Detection:
     """How long a job under a treatment went on after a fault, in one scenario.
 
     ``measured_s`` at ``time_scale``; ``production_s`` is what it comes to without the shortening (an
     extrapolation where a timeout ended it); None: the job did not end by itself, within ``limit_s``.
+    ``endings`` are what it rests on, the shortest first. ``timeout_s``: the full length of the timeout that
+    ended the job in all of them; None where another thing did, or one that is not known.
     """
 
     treatment: str
@@ -109,6 +122,8 @@ class Detection:
     time_scale: float
     outcome: str = ""
     run: str = ""  # the folder of the arm
+    endings: tuple[Ending, ...] = ()
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +141,5 @@ class CostReport:
     interrupted: bool = False
     notes: tuple[str, ...] = ()
     run_dir: str = ""
-    rerun: str = ""  # the command that measures this again, in the folder where it was typed
+    rerun: str = ""  # the command that measures this again ...
+    folder: str = ""  # ... where it was typed; '': not known, or not to be told

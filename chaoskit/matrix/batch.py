@@ -20,13 +20,15 @@ from chaoskit.matrix.keys import UNKNOWABLE, key
 from chaoskit.matrix.program import Programs
 from chaoskit.matrix.request import MatrixObserver, MatrixRequest
 from chaoskit.matrix.values import NONE, Broken, Column
-from chaoskit.model import Arm, Backend, Culprit, Profile, Scenario, ScenarioResult, Status, Verdict
+from chaoskit.matrix.watching import Watch
+from chaoskit.model import Arm, Backend, Culprit, Profile, Scenario, ScenarioResult, Status, Verdict, Workload
 from chaoskit.request import ArmId, RunRequest
 from chaoskit.scenario import CONTROL, hardened_arm, load_profile
 from chaoskit.scenario.survey import Seen
 
 Place = tuple[str, Column]
 """A scenario and a column."""
+CHANGED = "files that the arguments of its program name changed while its cells ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,12 @@ class Bench:
     broken: tuple[Broken, ...] = ()
     same: dict[Place, Place] = field(default_factory=dict)
     """Cells that are run under the very profile of another: that one's result is theirs."""
+    watch: Watch = field(init=False)
     _unrunnable: set[str] = field(default_factory=set)
+    _programs: Programs = field(default_factory=Programs)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(dict.fromkeys(map(self._program_of, self.request.run.scenarios)))
 
     def run(self, what: str, wanted: Sequence[Wanted]) -> None:
         """Run ``wanted`` and put what came of them into ``records``. Ends early where interrupted.
@@ -98,6 +105,7 @@ class Bench:
             wall_s = time.monotonic() - began
             self.tally.wall_s += wall_s
             self.observer.batch_ended(wall_s)
+            self.watch.look()
         for one in missing:
             found = collecting.ended.get(one.place, {})
             # A cell that was cut off by the interruption was not run.
@@ -134,6 +142,7 @@ class Bench:
         """The key of each repeat of each cell, from the very plans that the engine will make."""
         columns = {one.column.name: one.column for one in wanted}
         found, programs = {}, Programs()
+        self._programs = programs
         asked, seen = self._asked(wanted), self.seen
         for item in Agenda(asked, self.seed, True, seen.surveys, seen.broken).items():
             if item.skip or item.unclear:
@@ -144,6 +153,20 @@ class Bench:
                 if why := programs.of(plan.workload).why_not:
                     self.not_kept[item.scenario.name] = why
         return found
+
+    def _program_of(self, scenario: Scenario) -> Workload:
+        return self.request.run.program or scenario.workload
+
+    def keep(self, key: str, scenario: Scenario, record: Record) -> None:
+        """Keep a repeat of a cell under the key of its batch, where it certainly ran what that stands for."""
+        if key == UNKNOWABLE:
+            return
+        if self._programs.unchanged(self._program_of(scenario)):
+            self.kept.put(key, record)
+            return
+        self.watch.look()
+        if self._program_of(scenario).name not in self.watch.edited:  # that is said of the whole
+            self.not_kept.setdefault(scenario.name, CHANGED)
 
     @property
     def asked(self) -> RunRequest:
@@ -277,8 +300,7 @@ class _Collecting:
 
     def _keep(self, place: Place, repeat: int, record: Record) -> None:
         key = self._keys.get((place, repeat), UNKNOWABLE)
-        if key != UNKNOWABLE:
-            self._bench.kept.put(key, record)
+        self._bench.keep(key, self._scenarios[place[0]], record)
 
 
 def _culprits(scenario: Scenario, backend: Backend) -> tuple[Culprit, ...] | None:

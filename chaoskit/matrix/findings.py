@@ -56,6 +56,8 @@ class Findings:
         """Run what the cells suggest. Nothing is looked for where only some columns were run."""
         rows = self.table.rows()
         self._why_not = self._no_set(rows)
+        if self.table.bench.watch.edited:
+            return  # nothing will be said
         next_set = None if self._why_not else self._next(rows)
         self._run(
             "what the profile lacks, and the smallest set", [*self._plus(rows), *self._set(next_set, rows)]
@@ -82,11 +84,14 @@ class Findings:
             return "interrupted before it was looked for"
         if self.table.bench.request.columns:
             return "only some columns were run"
-        if why := why_unknown(rows, self.table.bench.broken):
+        if why := self._unknown(rows):
             return f"not known: {why}"
         if not any(row.kept and not row.healthy for row in rows):
             return "the profile holds nothing here that needs holding"
         return ""
+
+    def _unknown(self, rows: Sequence[Row]) -> str:
+        return why_unknown(rows, self.table.bench.broken, self.table.bench.watch.edited)
 
     @property
     def _going(self) -> bool:
@@ -262,8 +267,7 @@ class Findings:
             or ("" if self._confirmed else "no set that was run holds all that the profile holds"),
         )
         gaps = tuple(self._gap(row, rows) for row in self._gap_rows(rows) if self._looked_for(row.scenario))
-        unknown = why_unknown(rows, self.table.bench.broken)
-        worths = () if unknown else tuple(worth(p, rows, self._tried) for p in self.table.parts())
+        worths = () if self._unknown(rows) else tuple(worth(p, rows, self._tried) for p in self.table.parts())
         return Found(worths, smallest, gaps, self._notes(rows))
 
     def _notes(self, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -276,7 +280,7 @@ class Findings:
         notes += [f"skipped: {', '.join(names)}: {reason}" for reason, names in skipped.items()]
         backends = {row.backend for row in rows}
         idle = [w.part for w in (worth(p, rows) for p in self.table.parts()) if w.not_applicable]
-        if idle:
+        if idle and not self._unknown(rows):
             where = ", ".join(sorted(backends))
             notes.append(
                 f"without effect on {where} as run here, so nothing is said of them: {', '.join(idle)}"

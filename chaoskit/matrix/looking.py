@@ -17,7 +17,7 @@ from chaoskit.errors import ChaoskitError
 from chaoskit.matrix.batch import Bench
 from chaoskit.matrix.keeping import Record
 from chaoskit.matrix.keys import UNKNOWABLE, key
-from chaoskit.matrix.program import Programs, sources
+from chaoskit.matrix.program import Programs
 from chaoskit.matrix.values import Broken
 from chaoskit.model import Workload
 from chaoskit.request import RunRequest
@@ -40,12 +40,6 @@ def conditions(request: RunRequest) -> dict[str, str]:
     return {f"{name} (or its files, folder, packages)": digest for name, digest in found.items() if digest}
 
 
-def sources_of(request: RunRequest) -> dict[str, str]:
-    """Return a digest of what each of the users' programs is made of, where that can be known."""
-    found = {program.name: sources(program) for program in programs_of(request)}
-    return {name: digest for name, digest in found.items() if digest}
-
-
 def look(bench: Bench) -> None:
     """Put into the bench what each program does by itself. Raises InvalidInput where something cannot be run
     as asked, ChaoskitError where what was written cannot be read."""
@@ -60,7 +54,7 @@ def look(bench: Bench) -> None:
     if missing:
         for program in missing:
             bench.observer.program_started(program.name)
-        seen, broken = _run(bench, Seen(surveys), keys)
+        seen, broken = _run(bench, Seen(surveys), keys, programs)
         surveys |= seen
     bench.seen = Seen(surveys, broken)
 
@@ -80,7 +74,7 @@ def _survey(folder: Path) -> Survey | None:
 
 
 def _run(
-    bench: Bench, known: Seen, keys: Mapping[Workload, str]
+    bench: Bench, known: Seen, keys: Mapping[Workload, str], programs: Programs
 ) -> tuple[dict[Workload, Survey], dict[Workload, str]]:
     """Run the programs that are not known; what completes is kept. The look is read from its files, as it is
     when the matrix is gone on with: both have to come to the same plans."""
@@ -101,7 +95,7 @@ def _run(
         if survey is None:
             raise ChaoskitError(f"{one.folder / HISTORY} cannot be read again")
         surveys[program] = survey
-        if keys[program] != UNKNOWABLE:
+        if keys[program] != UNKNOWABLE and programs.unchanged(program):
             shown = one.folder.relative_to(bench.folder.resolve())
             bench.kept.put(keys[program], Record(one.verdict, round(took_s, 3), None, str(shown)))
     return surveys, broken

@@ -57,7 +57,6 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
         bench = Bench(request, seed, torch, folder, kept, told)
         table = Table(bench)
         findings = Findings(table)
-        sources = looking.sources_of(request.run)
         try:
             told.opened(folder, seed, kept.damaged, changed)
             looking.look(bench)
@@ -66,9 +65,8 @@ def make(request: MatrixRequest, observer: MatrixObserver | None = None) -> Matr
             findings.look()
         except KeyboardInterrupt:
             bench.interrupted = True
-        now = looking.sources_of(request.run)
-        edited = tuple(name for name, digest in sources.items() if now.get(name) != digest)
-        return dataclasses.replace(_matrix(request, bench, table, findings), edited=edited)
+        bench.watch.look()
+        return _matrix(request, bench, table, findings)
 
 
 def _with_seed(request: MatrixRequest, seed: int) -> MatrixRequest:
@@ -135,7 +133,7 @@ def _matrix(request: MatrixRequest, bench: Bench, table: Table, findings: Findin
     return Matrix(
         origin, table.parts(), rows, found.worth, found.smallest, found.gaps, effort, found.notes,
         bench.interrupted, tuple(f"{name}: not kept: {why}" for name, why in sorted(bench.not_kept.items())),
-        bench.broken,
+        bench.broken, bench.watch.edited,
     )  # fmt: skip
 
 

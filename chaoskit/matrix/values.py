@@ -239,12 +239,17 @@ class Matrix:
     broken: tuple[Broken, ...] = ()
     edited: tuple[str, ...] = ()  # programs whose files changed while their cells ran
 
+    def __post_init__(self) -> None:
+        """Where nothing is known, nothing is said of guards, whatever was reckoned from such cells."""
+        if why := self.not_known:
+            object.__setattr__(self, "worth", ())
+            object.__setattr__(self, "smallest", Smallest(why_not=f"not known: {why}"))
+            object.__setattr__(self, "gaps", ())
+
     @property
     def not_known(self) -> str:
         """Why nothing is known of the profile, where that is so because programs cannot be used; else ''."""
-        if self.edited:
-            return f"{', '.join(self.edited)} changed while the matrix ran: begin anew, without --resume"
-        return why_unknown(self.rows, self.broken)
+        return why_unknown(self.rows, self.broken, self.edited)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -257,8 +262,12 @@ class Matrix:
         return Counter(mark for row in self.rows if (mark := row.mark(column)) is not None)
 
 
-def why_unknown(rows: Sequence[Row], broken: Sequence[Broken]) -> str:
-    """Return why nothing can be said of any guard, where programs cannot be used and no row tells it."""
+def why_unknown(rows: Sequence[Row], broken: Sequence[Broken], edited: Sequence[str]) -> str:
+    """Return why nothing can be said of any guard: programs changed meanwhile, or they cannot be used and no
+    row tells it."""
+    if edited:
+        what = f"{', '.join(edited)} changed while the matrix ran"
+        return f"{what}: run it again; --resume takes only cells of its text as it is then"
     told = (Mark.BITES, Mark.NOT_NEEDED, Mark.QUIET, Mark.FALSE_ALARM, Mark.UNSTEADY)
     if not broken or any(row.mark(NONE) in told for row in rows):
         return ""

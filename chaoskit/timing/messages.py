@@ -49,11 +49,15 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is in effect here, as it was read back, what is not; and the batch that was found."""
+    """What is in effect here, as it was read back, what is not; and the batch that was found.
+
+    ``proofs`` holds on all sides that are timed here, ``sides`` of each what it has beyond that.
+    """
 
     proofs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     batch: int = 0
+    sides: tuple[tuple[str, ...], ...] = ((),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import torch
@@ -16,16 +17,23 @@ Proof = tuple[str, bool]
 """A sentence, and whether the setting is in effect."""
 
 
-def of(env: tuple[tuple[str, str], ...], asked: Prepare) -> tuple[Proof, ...]:
-    """Return what is in effect of each variable and toggle. After the groups are formed."""
-    found = [_variable(name, value) for name, value in env]
-    for variables in asked.variables:
-        found += [
-            (f"{name}={value}: set while the group of this side formed", True) for name, value in variables
-        ]
-    for toggle in filter(None, asked.toggles):
-        found.append((f"{toggle} every {asked.every} steps" if asked.every else toggle, True))
-    return tuple(found)
+def of(env: tuple[tuple[str, str], ...]) -> tuple[Proof, ...]:
+    """Return what is in effect of each variable, on all sides that are timed here. After the groups are
+    formed."""
+    return tuple(_variable(name, value) for name, value in env)
+
+
+def of_sides(asked: Prepare) -> tuple[tuple[str, ...], ...]:
+    """Return what each side that is timed in this rank has to itself: a side without anything has nothing."""
+    both = itertools.zip_longest(asked.toggles, asked.variables, fillvalue=())
+    return tuple(tuple(_of_side(toggle or "", variables, asked.every)) for toggle, variables in both)
+
+
+def _of_side(toggle: str, variables: tuple[tuple[str, str], ...], every: int) -> Iterator[str]:
+    for name, value in variables:
+        yield f"{name}={value}: set while the group of this side formed"
+    if toggle:
+        yield f"{toggle} every {every} steps" if every else toggle
 
 
 def _variable(name: str, value: str) -> Proof:

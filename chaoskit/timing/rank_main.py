@@ -75,9 +75,10 @@ def _run(plan: Plan, slot: int) -> int:
 def _prepared(
     asked: Prepare, context: ProvingContext, env: tuple[tuple[str, str], ...], batch: int = 0
 ) -> Prepared:
-    found = proofs.of(env, asked)
+    found = proofs.of(env)
     missing = tuple(said for said, in_effect in found if not in_effect)
-    return Prepared((*context.announced, *(said for said, _ in found)), missing, batch)
+    said_of_all = (*context.announced, *(said for said, _ in found))
+    return Prepared(said_of_all, missing, batch, proofs.of_sides(asked))
 
 
 def _answer(wire: Wire, asked: Prepare, context: ProvingContext, env: tuple[tuple[str, str], ...]) -> int:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from chaoskit.checking import Level, Target, check, read_subject
+from chaoskit.checking.target import launchers
 from chaoskit.scenario import profile_names
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.mark.parametrize("backend", [None, "gloo", "nccl", "nccl-legacy"])
@@ -32,3 +38,24 @@ def test_folklore_has_its_known_errors() -> None:
         ("old-name", "NCCL_ASYNC_ERROR_HANDLING")
     }
     assert all(f.line > 0 for f in found)
+
+
+@pytest.mark.parametrize("launcher", launchers())
+@pytest.mark.parametrize("name", [*profile_names(), "README"])
+def test_no_error_is_contradicted_under_any_launcher(name: str, launcher: str, tmp_path: Path) -> None:
+    if name == "README":
+        (example,) = re.findall(r"```yaml\n(name: our-cluster\n.*?)```", README.read_text("utf-8"), re.DOTALL)
+        name = str(tmp_path / "our-cluster.yaml")
+        Path(name).write_text(example)
+    subject, read = read_subject(name)
+    assert read == ()
+    for kill_wait_s in (None, 1.0, 10.0, 30.0, 60.0):
+        for torch in ((2, 4), (2, 13)):
+            found = check(subject, Target(torch, launcher=launcher, scheduler_grace_s=kill_wait_s))  # type: ignore[arg-type]
+            undone = {
+                f.subject for f in found if f.rule == "no-effect" or f.message.startswith("not provided by")
+            }
+            for finding in found:
+                if finding.rule == "order":
+                    assert not undone & set(re.findall(r"\w+", finding.message)), finding
+                    assert "--kill-wait" not in finding.hint

@@ -72,7 +72,7 @@ def test_names_that_nobody_reads(found: Found, name: str, level: str, hint: str)
     ],
 )  # fmt: skip
 def test_names_of_others_are_left_alone(found: Found, name: str) -> None:
-    assert found({name: "1"}) == []
+    assert found({name: "1"}, kind="environment") == []
 
 
 def test_a_newer_torch_than_is_known_may_read_a_new_name(found: Found) -> None:
@@ -102,6 +102,11 @@ def test_what_differs_from_rank_to_rank(found: Found) -> None:
         ("error", "of-launcher", "RANK")
     }
     assert found({"RANK": "0"}, kind="environment") == []
+    in_a_profile = found({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a"}, kind="profile")
+    assert told(in_a_profile) == {
+        ("error", "of-launcher", name) for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR")
+    }
+    assert {f.hint for f in in_a_profile} == {"remove it from the profile"}
 
 
 # ---------------------------------------------------------------- settings against one another
@@ -327,6 +332,70 @@ def test_the_end_of_a_job_against_its_launcher_and_scheduler(found: Found) -> No
     assert on(launcher_grace_s=30.0, scheduler_grace_s=30.0) == {
         "--launcher-grace (30s) must be less than --kill-wait (30s)"
     }
+
+
+def test_a_rule_that_the_launcher_does_not_follow_has_no_grace(found: Found) -> None:
+    def on(launcher: str | None, **rule: object) -> list[str]:
+        target = Target((2, 13), launcher=launcher, scheduler_grace_s=30.0)  # type: ignore[arg-type]
+        given: dict[str, dict[str, object]] = {"group_kill": {"on_failure": True, "grace_s": 30.0, **rule}}
+        return [f.message.split(" must")[0] for f in found(guards=given, target=target) if f.rule == "order"]
+
+    assert on(None) == on("mpirun") == ["group_kill.grace (30s)"]
+    assert on("mpirun", on_stopped=True) == []
+    assert on("srun") == on("kubernetes") == on("none") == on("srun", on_failure=False) == []
+    assert on("torchrun") == ["torchrun's own grace (30s)"]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "kubernetes", "none"])
+def test_what_no_launcher_bounds_is_bounded_by_the_scheduler(found: Found, launcher: str) -> None:
+    guards = {"sigterm_exit": {"grace_s": 20.0}, "sidecar": {"sigterm_wait_s": 25.0}}
+
+    def on(kill_wait_s: float) -> list[tuple[str, str]]:
+        target = Target((2, 13), launcher=launcher, scheduler_grace_s=kill_wait_s)  # type: ignore[arg-type]
+        every = found(guards=guards, target=target)
+        return [(f.level.value, f.message.split(" (")[0]) for f in every if f.rule == "order"]
+
+    assert on(30.0) == []
+    assert on(25.0) == [("warning", "sidecar.sigterm_wait")]
+    assert on(20.0) == [("error", "sigterm_exit.grace"), ("warning", "sidecar.sigterm_wait")]
+
+
+@pytest.mark.parametrize(
+    ("torch", "launcher", "grace_s", "hint"),
+    [
+        ((2, 13), "srun", None,
+         "give KillWait in slurm.conf (before a time limit also: --signal=TERM@SECONDS) more than 40s, "
+         "or sigterm_exit.grace less than 20s"),
+        ((2, 13), "kubernetes", None,
+         "give terminationGracePeriodSeconds of the pod more than 40s, or sigterm_exit.grace less than 20s"),
+        ((2, 13), "torchrun", None,
+         "give TORCH_ELASTIC_SHUTDOWN_TIMEOUT in torchrun's environment more than 40s, "
+         "or sigterm_exit.grace less than 30s"),
+        ((2, 11), "torchrun", None, "give sigterm_exit.grace less than 30s"),
+        ((2, 13), "mpirun", 20.0,
+         "give what the launcher gives between SIGTERM and SIGKILL more than 40s, "
+         "or sigterm_exit.grace less than 20s"),
+    ],
+)  # fmt: skip
+def test_a_hint_names_what_the_cluster_knows(
+    found: Found, torch: tuple[int, int], launcher: str, grace_s: float | None, hint: str
+) -> None:
+    target = Target(torch, launcher=launcher, launcher_grace_s=grace_s, scheduler_grace_s=20.0)  # type: ignore[arg-type]
+    hints = {f.hint for f in found(guards={"sigterm_exit": {"grace_s": 40.0}}, target=target)}
+    assert hint in hints
+    assert not any("--kill-wait" in h or "--launcher-grace" in h for h in hints)
+
+
+def test_a_torchrun_that_does_not_read_its_timeout_has_its_own(found: Found) -> None:
+    guards, env = {"sigterm_exit": {"grace_s": 40.0}}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "60"}
+
+    def on(torch: tuple[int, int]) -> set[tuple[str, str, str]]:
+        return told(found(env, guards, target=Target(torch, launcher="torchrun")))
+
+    assert on((2, 12)) == set()
+    assert on((2, 11)) == {
+        ("warning", "no-effect", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"), ("error", "order", "sigterm_exit.grace"),
+    }  # fmt: skip
 
 
 def test_what_the_watchdog_of_nccl_adds(found: Found) -> None:

@@ -243,6 +243,18 @@ def test_the_command_that_is_kept_holds_no_secret(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "argv", ["/usr/bin/chaoskit", "cost", "strict"])
     (request,) = asked("strict").asked.requests
     assert request.words == ("chaoskit", "cost", "strict")
+    assert request.folder == os.getcwd()
+    monkeypatch.setenv("MY_API_TOKEN", Path.cwd().name)
+    assert asked("strict").asked.requests[0].folder == ""
+
+
+def test_the_command_that_is_kept_replaces_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("train.py").write_text("")
+    typed = "chaoskit cost --html a.html strict --json=b.json train.py --plots p --markdown=m --limit 2%"
+    monkeypatch.setattr(sys, "argv", [*typed.split(), "--", "--html", "x", "--json=y"])
+    (request,) = asked("strict", "train.py", behind=("--html", "x", "--json=y")).asked.requests
+    told = "chaoskit cost strict train.py --limit 2% -- --html x --json=y"
+    assert shlex.join(request.words) == told
 
 
 def test_that_it_was_interrupted_stands_on_stderr(stream: Streams) -> None:

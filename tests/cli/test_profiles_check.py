@@ -9,6 +9,7 @@ import pytest
 
 from chaoskit.cli import main
 from chaoskit.cli.profiles_check import in_one_line
+from chaoskit.errors import InvalidInput
 from chaoskit.model import Profile
 from chaoskit.scenario import load_profile
 
@@ -168,3 +169,29 @@ def test_an_unknown_key_hides_no_wrong_order(capsys: Captured) -> None:
     out = capsys.readouterr().out
     assert "unknown key `x`" in out
     assert "mine.yaml:3: error: timeouts.collective" in out
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [
+        "timeouts: {collectiv: 10m, init: 1s}\n  progress_watchdog: {timeout: 60s}",
+        "timeouts: {collective: soon, init: 1s}\n  progress_watchdog: {timeout: 60s}",
+        "timeouts: {collective: 10s, init: 5m}\n  progress_watchdog: {timeout: 60s, strt: 30m}",
+        "oom_exit: {idel: 5s}\n  progress_watchdog: {timeout: 1s, start: 1h}",
+    ],
+)
+def test_nothing_is_said_of_a_figure_that_nobody_wrote(capsys: Captured, guards: str) -> None:
+    assert run(write("mine.yaml", f"name: mine\nguards:\n  {guards}\n"), "--torch", "2.13") == 1
+    assert "mine.yaml: 1 error (torch" in capsys.readouterr().out
+
+
+def test_what_a_launcher_sets_is_the_launchers(capsys: Captured) -> None:
+    file = write("mine.yaml", "name: mine\nenv:\n  RANK: 1\n")
+    assert run(file, "--torch", "2.13") == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("mine.yaml:3: error: RANK: is set by the launcher")
+    assert told[0].endswith("[of-launcher]")
+    assert told[1] == "    remove it from the profile"
+    assert told[2].startswith("mine.yaml: 1 error (")
+    with pytest.raises(InvalidInput, match="set by the launcher"):
+        load_profile(f"./{file}")

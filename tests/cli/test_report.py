@@ -143,6 +143,54 @@ def test_the_newest_run_is_the_default_and_is_named(
         report(stream(), stream())
 
 
+def made_by(run: Path, command: str) -> Path:
+    run.mkdir(exist_ok=True)
+    (run / "run.json").write_text(json.dumps({"seed": 7, "command": command}))
+    return run
+
+
+def test_what_a_command_made_for_itself_is_not_the_newest_run_and_is_told(
+    run_dir: Path, stream: Streams, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = run_dir.parent
+    prices = made_by(runs / "20260102-1-7", "chaoskit cost 'it''s' strict")
+    (prices / "cost.json").write_text("{}")
+    detection = made_by(make_run(runs / "20260102-2-7", ("b",)), "chaoskit cost 'it''s' strict")
+    made_by(make_run(runs / "20260102-3-7", ("c",)), "__main__.py --traceback claims it's")
+    monkeypatch.chdir(runs.parent)
+    report(stream(), stream())
+    assert capsys.readouterr().err == (
+        f"the newest run: runs/{run_dir.name}/ (what is newer was made by chaoskit claims and chaoskit cost"
+        " for itself)\n"
+    )
+    report(stream(), stream(), detection / "b" / "control")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this run was made by `chaoskit cost` for itself" in line
+    assert f"its own report is {prices / 'cost.json'}" in line
+    for command in ("chaoskit run cost", "train.py cost", ""):
+        made_by(detection, command)
+        report(stream(), stream(), detection)
+        assert capsys.readouterr().err == ""
+    shutil.rmtree(run_dir)
+    shutil.rmtree(detection)
+    with pytest.raises(InvalidInput, match="but what chaoskit claims and chaoskit cost made for itself"):
+        report(stream(), stream())
+
+
+def test_a_matrix_has_a_report_of_its_own(tmp_path: Path, stream: Streams, capsys: Printed) -> None:
+    matrix = tmp_path / "m"
+    run = made_by(make_run(matrix / "runs" / "r", ("a",)), "chaoskit matrix all")
+    said = "made by `chaoskit matrix` for itself, the verdicts are no findings; {} own report is {}"
+    for path, whose, where in ((matrix, "their", "matrix.html"), (run, "its", "matrix.html")):
+        report(stream(), stream(), path)
+        assert said.format(whose, where) in capsys.readouterr().err
+    for name in ("matrix.html", "matrix.json"):
+        (matrix / name).write_text("")
+    for path, whose in ((matrix, "their"), (run, "its")):
+        report(stream(), stream(), path)
+        assert said.format(whose, matrix / "matrix.html") in capsys.readouterr().err
+
+
 def test_wrong_use_is_told_before_anything_is_written(run_dir: Path, stream: Streams, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     other = make_run(tmp_path / "runs" / "y", ("b",))

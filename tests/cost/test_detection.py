@@ -92,10 +92,31 @@ def test_noise_on_a_loaded_machine_is_not_blown_up() -> None:
     assert [d.production_s for d in found] == [1.7] * 4
 
 
+def test_a_timeout_has_its_full_length_however_the_shorter_time_was_stretched() -> None:
+    """Of a busy machine: the line through the two times alone says 9.6 min of a timeout of 10."""
+    taken = iter([4.25, 9.98] * 4)
+    engine = FakeEngine(lambda *_: (next(taken), ("collective timeout", "group_kill")))
+    found, _ = detect([treatment("recommended")], "gloo", Path("runs"), 1, run=engine)
+    seen = of(found, "rank-stopped", "recommended")
+    assert seen.timeout_s == 300.0
+    assert seen.production_s == pytest.approx(4.25 - 3 + 300)
+    assert [(e.time_scale, e.measured_s) for e in seen.endings] == [(0.01, 4.25), (0.03, 9.98)]
+    assert seen.endings[0].run == seen.run != seen.endings[1].run
+    assert production_s([(0.01, 5.0), (0.03, 5.1)], 300.0) == pytest.approx(302)  # as good as no growth
+    assert production_s([(0.01, 4.0)], 300.0) == pytest.approx(301)  # interrupted before the second
+
+
+def test_what_another_than_the_timeout_ended_has_no_least_length() -> None:
+    engine = FakeEngine(lambda *_: (2.0, ("collective_check", "collective timeout")))
+    found, _ = detect([treatment("strict")], "gloo", Path("runs"), 1, run=engine)
+    assert {(d.timeout_s, d.production_s) for d in found} == {(None, 2.0)}
+
+
 def test_a_job_that_does_not_end_has_no_time() -> None:
-    engine = FakeEngine(lambda *_: (None, ()))
+    engine = FakeEngine(lambda *_: (None, ("collective timeout",)))  # of some ranks: others are left
     found, _ = detect([treatment("torch-defaults")], "gloo", Path("runs"), 1, run=engine)
-    assert {(d.measured_s, d.production_s, d.outcome) for d in found} == {(None, None, "hung")}
+    told = {(d.measured_s, d.production_s, d.timeout_s, d.outcome) for d in found}
+    assert told == {(None, None, None, "hung")}
 
 
 @pytest.mark.parametrize("name", ["torch-defaults", "recommended", "strict", "folklore", "serialised-waits"])

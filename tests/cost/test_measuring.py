@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.cost.measuring import block_calls, measure, scope_of, without_effect
+from chaoskit.cost.measuring import block_calls, measure, of_either_side, scope_of, without_effect
 from chaoskit.cost.request import CostRequest, Model
 from chaoskit.cost.values import Case, Comparison, CostReport, Estimate, Treatment
 from chaoskit.errors import LaunchFailed
@@ -19,6 +19,7 @@ from chaoskit.guards.census import Census
 from chaoskit.guards.progress_watchdog import ProgressWatchdog
 from chaoskit.model import Profile, Workload
 from chaoskit.scenario import load_profile
+from chaoskit.timing.messages import Prepared
 
 DEFAULTS = load_profile("torch-defaults")
 PLAIN = Treatment("torch-defaults", "torch's defaults", DEFAULTS)
@@ -73,7 +74,7 @@ def test_both_sides_are_timed_in_the_same_ranks_in_several_starts(report: CostRe
     assert found.estimate is not None
     assert found.estimate.launches >= 2
     assert found.estimate.rounds >= 5 * found.estimate.launches
-    assert found.proofs[0] == ("monitored-barrier every 1 steps",)
+    assert found.proofs == ((), ("monitored-barrier every 1 steps",))
 
 
 @pytest.mark.nightly
@@ -133,6 +134,14 @@ def test_a_guard_that_has_no_effect_is_no_figure() -> None:
     assert without_effect(census, census, said) == []
     both = Treatment("both", "both", Profile("b", guards=(Census(), ProgressWatchdog())))
     assert without_effect(both, PLAIN, (*said, "guard progress_watchdog: timeout=450s")) == []
+
+
+def test_each_side_has_its_own_proofs_also_in_the_same_ranks() -> None:
+    both = Prepared(("OMP_NUM_THREADS=1: ...",), sides=((), ("serialised-waits",)))
+    assert of_either_side([both]) == (
+        ("OMP_NUM_THREADS=1: ...",), ("OMP_NUM_THREADS=1: ...", "serialised-waits"),
+    )  # fmt: skip
+    assert of_either_side([Prepared(("a",)), Prepared(("b",), sides=(("t",),))]) == (("a",), ("b", "t"))
 
 
 def test_a_server_that_does_not_come_up_is_one_comparison_without_a_figure(

@@ -100,7 +100,13 @@ def test_of_too_few_starts_or_too_much_noise_nothing_is_said() -> None:
     said = sentence([comparison(few)])
     assert said == (
         "On this machine, the profile strict: too few starts to say anything (1 of at least 3) on a DDP model"
-        " (8 × 1 MiB): a longer --budget."
+        " (8 × 1 MiB): a longer --budget helps."
+    )
+    seen = [detection("torch-defaults", "rank-stopped", 3.4, 1800.0),
+            detection("strict", "rank-stopped", 3.4, 120.0)]  # fmt: skip
+    assert sentence([comparison(few)], seen).endswith(
+        "(8 × 1 MiB): a longer --budget helps; the profile strict shortens detection by about 28 min"
+        " (a stopped rank: about 2 min instead of about 30 min)."
     )
     noisy = estimate(1.1, 0.7, 1.3)
     assert "too noisy to say anything (± 30 %) on a DDP model (8 × 1 MiB): a longer --budget" in sentence(

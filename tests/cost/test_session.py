@@ -66,7 +66,7 @@ class FakeMeasure:
     ],
 )
 def test_it_tells_how_it_is_measured_again(typed: str, seed: int | None, told: str) -> None:
-    request = CostRequest((STRICT,), PLAIN, (), seed=seed, words=tuple(shlex.split(typed)))
+    request = CostRequest((STRICT,), PLAIN, (), seed=seed, words=tuple(shlex.split(typed)), folder="/here")
     assert session.again(request, 7) == told
 
 

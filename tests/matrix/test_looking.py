@@ -76,6 +76,21 @@ def test_it_is_looked_at_once_and_again_when_it_changes(program: Program) -> Non
     assert program.looked_at()[1] == ["train.py", ""]
 
 
+def test_a_look_during_which_the_program_changed_is_not_kept(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it was put back: nobody knows what was looked at."""
+
+    def look(request: RunRequest, seen: Seen) -> tuple[dict[Workload, Look], bool]:
+        for text in ("A = 2\n", "A = 1\n"):
+            (program.folder / "train.py").write_text(text)
+        return program.look(request, seen)
+
+    monkeypatch.setattr(engine, "look", look)
+    for _ in range(2):
+        assert program.looked_at()[1] == ["train.py", ""]
+
+
 def test_a_history_that_is_gone_or_damaged_is_not_used(program: Program) -> None:
     program.looked_at()
     (history,) = program.folder.glob("matrix/runs/**/history.jsonl")

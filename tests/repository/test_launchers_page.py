@@ -167,7 +167,7 @@ def judged(folder: Path, env: dict[str, str], *folders: str) -> dict[str, Any]:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_sbatch_script_of_a_plan_run(job: dict[str, str], tmp_path: Path) -> None:
     script = one(blocks("bash"), 'chaoskit.rank --plan "$FOLDER/plan.json"')
     slurm = {
@@ -185,7 +185,7 @@ def test_the_sbatch_script_of_a_plan_run(job: dict[str, str], tmp_path: Path) ->
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_job_with_a_shared_volume(job: dict[str, str], tmp_path: Path) -> None:
     planned(tmp_path, job)
     codes = in_pods(jobs()[1], tmp_path, job, FOLDER=str(tmp_path / "arm"))
@@ -195,7 +195,7 @@ def test_the_job_with_a_shared_volume(job: dict[str, str], tmp_path: Path) -> No
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_job_without_one_and_the_collecting(job: dict[str, str], tmp_path: Path) -> None:
     plan = planned(tmp_path, job, "rank-killed-mid-all-reduce", "--arm", "hardened")
     away = shutil.copy(plan, tmp_path / "configmap.json")

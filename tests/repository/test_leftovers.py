@@ -159,7 +159,7 @@ def test_a_cgroup_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_run_that_leaves_a_process_fails_and_ends_it(tmp_path: Path) -> None:
     """The whole of it, in a pytest of its own: even an orphan is found, named and ended."""
     for name in ("conftest.py", "claims.py", "leftovers.py", "real_runs.py"):

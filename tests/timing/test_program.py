@@ -12,7 +12,7 @@ from chaoskit.timing.program import Pacer
 def test_it_says_it_is_there_after_its_first_step_and_times_as_many_as_asked() -> None:
     ours, theirs = socket.socketpair()
     runner, rank = Wire(ours), Wire(theirs)
-    pacer = Pacer(rank, lambda: Prepared(("proof",)))
+    pacer = Pacer(rank, lambda: Prepared(("proof",), sides=((), ("own",))))
     made: list[int] = []
 
     def program() -> None:
@@ -22,7 +22,7 @@ def test_it_says_it_is_there_after_its_first_step_and_times_as_many_as_asked() -
 
     thread = threading.Thread(target=program, daemon=True)
     thread.start()
-    assert runner.receive() == Prepared(("proof",))
+    assert runner.receive() == Prepared(("proof",), sides=((), ("own",)))
     assert made == [1]
     runner.send(Block(0, 3))
     assert isinstance(runner.receive(), Timed)

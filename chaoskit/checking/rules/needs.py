@@ -9,17 +9,9 @@ from typing import ClassVar, Final
 from chaoskit.checking.case import Case
 from chaoskit.checking.family import Rule
 from chaoskit.checking.finding import Finding, Level
-from chaoskit.guards.launcher_gaps import LAUNCHERS, LauncherName, gaps
-from chaoskit.model import Profile
+from chaoskit.checking.launchers import not_followed
+from chaoskit.guards.launcher_gaps import LAUNCHERS, LauncherName
 
-_AS_STARTED_BY: Final[dict[LauncherName, dict[str, str]]] = {
-    "torchrun": {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "True"},
-    "srun": {"SLURM_PROCID": "0"},
-    "mpirun": {"OMPI_COMM_WORLD_RANK": "0"},
-    "kubernetes": {"KUBERNETES_SERVICE_HOST": "x"},
-    "none": {},
-}
-"""By which variables the guards themselves recognise a launcher."""
 _DONE_INSTEAD: Final = "the sidecar guard does that instead"
 
 
@@ -36,13 +28,9 @@ class Needs(Rule):
         if launcher is None or case.subject.kind != "profile":
             return
         for guard in case.subject.guards:
-            alone = Profile(
-                "", guards=tuple(g for g in case.subject.guards if g in (guard, case.guard("sidecar")))
-            )
-            for line in gaps(alone, _AS_STARTED_BY[launcher], kept=True):
-                if guard.lives_in in ("launcher", "scheduler"):
-                    level = Level.NOTE if _DONE_INSTEAD in line else Level.WARNING
-                    yield Finding(level, guard.name, line, line=case.line(guard.name))
+            for line in not_followed(case, guard, launcher):
+                level = Level.NOTE if _DONE_INSTEAD in line else Level.WARNING
+                yield Finding(level, guard.name, line, line=case.line(guard.name))
         yield from _keeper(case)
         yield from _others(case, launcher)
 

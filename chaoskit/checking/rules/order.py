@@ -41,12 +41,14 @@ def _must(limit: Limit) -> str:
 
 
 def _hint(limit: Limit) -> str:
-    """Which of both can be changed is the user's to know; what would be right is said of each."""
+    """Which of both can be changed is the user's to know; what would be right is said of each, by the name
+    under which the cluster knows it."""
     least, most = ("at least", "at most") if limit.may_be_equal else ("more than", "less than")
-    return (
-        f"give {limit.second.name} {least} {period(limit.first.seconds)}, "
-        f"or {limit.first.name} {most} {period(limit.second.seconds)}"
+    sides = (
+        (limit.second.to_turn, least, limit.first.seconds),
+        (limit.first.to_turn, most, limit.second.seconds),
     )
+    return "give " + ", or ".join(f"{knob} {word} {period(s)}" for knob, word, s in sides if knob)
 
 
 def _subject(limit: Limit) -> str:

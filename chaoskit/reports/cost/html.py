@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from chaoskit.cost.limit import standing
 from chaoskit.cost.sentence import by_treatment, sentence
@@ -14,6 +15,7 @@ from chaoskit.cost.values import CostReport
 from chaoskit.reports.cost import plots
 from chaoskit.reports.cost.rows import (
     AGAIN,
+    ANYWHERE,
     EXTRAPOLATED,
     WATCHED,
     detected,
@@ -25,8 +27,10 @@ from chaoskit.reports.cost.rows import (
     title,
 )
 from chaoskit.reports.frame.page import Frame
+from chaoskit.reports.wording import safe
 
 _PAGE: Final = Frame("chaoskit.reports.cost", "cost.html", "cost.css", pictures=True)
+_OPTION: Final = re.compile(r"(?<![\w-])--[a-z]{2,12}(?:-[a-z]{1,12}){0,2}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Picture:
 class Said:
     """The sentence on a treatment, and where it stands against the limit."""
 
-    text: str
+    text: Markup
     standing: str
 
 
@@ -65,11 +69,13 @@ def render(report: CostReport, limit: float | None = None) -> str:
         extrapolated=EXTRAPOLATED.replace("*", ""),
         watched=WATCHED.replace("*", ""),
         pictures=_pictures(report),
-        notes=notes(report),
+        notes=[unbroken(note) for note in notes(report)],
         proofs=list(proofs(report)),
         run_dir=report.run_dir,
         again=AGAIN,
-        rerun=report.rerun,
+        anywhere=ANYWHERE,
+        folder=report.folder,
+        rerun=unbroken(report.rerun),
     )
 
 
@@ -78,8 +84,14 @@ def _sentences(report: CostReport, limit: float | None) -> list[Said]:
     for own in by_treatment(report.comparisons).values():
         found = {standing(c, limit) for c in own} if limit is not None else set()
         worst = next((name for name in ("above", "unclear", "within") if name in found), "")
-        made.append(Said(sentence(own, report.detections), worst))
+        made.append(Said(unbroken(sentence(own, report.detections)), worst))
     return made
+
+
+def unbroken(text: str) -> Markup:
+    """Return ``text``, escaped as the page escapes any, with options that no line break parts."""
+    marked = _OPTION.sub(r'<span class="option">\g<0></span>', str(escape(safe(text))))
+    return Markup(marked)  # noqa: S704 - escaped, and our own signs
 
 
 def _pictures(report: CostReport) -> list[Picture]:

@@ -10,6 +10,7 @@ from chaoskit.cost.values import CostReport
 from chaoskit.errors import ExitCode
 from chaoskit.reports.cost.rows import (
     AGAIN,
+    ANYWHERE,
     EXTRAPOLATED,
     WATCHED,
     detected,
@@ -37,7 +38,8 @@ def render(report: CostReport, limit: float | None = None) -> str:
     if found := notes(report):
         lines += ["", *(f"- {code(note)}" for note in found)]
     if report.rerun:
-        lines += ["", f"{AGAIN} {code(report.rerun, longest=CHARACTERS_MAX)}"]
+        folder = code(report.folder, longest=CHARACTERS_MAX) or ANYWHERE
+        lines += ["", f"{AGAIN} {folder}, by {code(report.rerun, longest=CHARACTERS_MAX)}"]
     return _bounded(lines)
 
 
@@ -51,7 +53,8 @@ def _prices(report: CostReport, limit: float | None) -> Iterable[str]:
     for row in found:
         cells = [cell(row.treatment), cell(row.case)]
         if row.said:
-            cells += [cell(row.said), *[""] * (len(heads) - 3)]
+            left = len(heads) - 3 - (limit is not None)
+            cells += [cell(row.said), *[""] * left, *([row.limit] if limit is not None else [])]
         else:
             cost = f"**{row.cost}**" if row.is_difference else row.cost
             cells += [row.plain, row.treated, cost, row.interval, row.rounds]

@@ -48,7 +48,7 @@ class Expected:
         all_s = self.comparisons * each_s + self.detection_s
         each = f"{plural(self.comparisons, 'comparison')} of up to {duration(self.budget_s)}"
         arms = f" and {plural(self.arms, 'arm')} with a fault" if self.arms else ""
-        return f"{each}{arms}, about {duration(all_s, rough=True)} in all"
+        return f"{each}{arms}, about {duration(all_s, rough=True)} of timing (starts of ranks come on top)"
 
 
 class CostProgress(Telling, Silent):
@@ -129,6 +129,7 @@ class CostProgress(Telling, Silent):
     def run_started(self, run_dir: Path, seed: int, arms: tuple[ArmId, ...]) -> None:
         self._arms, self._arms_ended = len(arms), 0
         self._what = "detection"
+        self._said = f"0 of {self._arms} arms ended"  # no longer what was said of the last comparison
         where = self._pen.text(str(run_dir))
         self._say(f"detection: {plural(len(arms), 'arm')} with a fault, run directory {where}")
 

@@ -19,7 +19,8 @@ EXTRAPOLATED: Final = (
     "Times with *about* are extrapolated to the full length of timeouts that were shortened for the run;"
     " the others are as measured. Each is from one run, with 4 ranks."
 )
-AGAIN: Final = "Measured again, in the folder where it was typed, by"
+AGAIN: Final = "Measured again, in"
+ANYWHERE: Final = "the folder where it was typed"
 WATCHED: Final = "*Did not end*: hung when it had got twice its collective timeout and more."
 _FEW, _MANY = 5, 5
 _MARKS: Final[dict[Standing, str]] = {"within": "within", "above": "above", "unclear": "unclear"}

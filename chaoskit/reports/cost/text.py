@@ -69,6 +69,7 @@ def _print_prices(found: Sequence[Row], console: Console, pen: Pen) -> None:
         last = row.treatment
         if row.said:
             problem = _cut(row.said, _PROBLEM_MAX, pen)
+            problem += f"; limit: {row.limit}" if row.limit else ""
             text = Text(f"{cells[0]:<{widths[0]}}{_GAP}{problem}", "yellow")
             print_wrapped(console, text, 0, widths[0] + len(_GAP))
             continue

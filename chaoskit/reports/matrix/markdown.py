@@ -84,7 +84,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield ""
         yield from (f"- {_t(note)}" for note in matrix.notes)
     if matrix.not_kept:
-        yield "\nThese cells are run again whenever the matrix is gone on with:\n"
+        yield "\nThese cells are run again when the matrix is gone on with:\n"
         yield from (f"- {_t(line)}" for line in matrix.not_kept)
 
 

@@ -18,6 +18,8 @@ from chaoskit.request import ArmId
 from chaoskit.verdict import Verdict
 
 EVERY_S = 5.0
+_EQUAL = 6
+"""So many times longer it is silent while the count stays what it is."""
 _LOOKS = 5
 """How often it is looked in that time whether something is to be said."""
 
@@ -33,7 +35,7 @@ class MatrixProgress:
         self._every_s = every_s
         self._clock = clock
         self._batch = 0
-        self._done = self._total = 0
+        self._done = self._total = self._said = 0
         self._begun: set[ArmId] = set()
         self._began_s = self._said_s = clock()
         self._over = threading.Event()
@@ -52,7 +54,8 @@ class MatrixProgress:
         if damaged:
             self._print(f"{plural(damaged, 'damaged line')} among the kept cells: those cells are run again")
         if changed:
-            self._print(f"since these cells were kept, {' and '.join(changed)} changed: they are run again")
+            what = " and ".join(changed)
+            self._print(f"{what} changed since the last time: of the kept cells only those of now are taken")
 
     def program_started(self, name: str) -> None:
         self._print(f"{name} is run once without any fault first, to see what it does")
@@ -63,7 +66,8 @@ class MatrixProgress:
 
     def batch_started(self, what: str, to_run: int, kept: int) -> None:
         self._batch += 1
-        self._done, self._total, self._began_s = 0, to_run, self._clock()
+        self._done = self._said = 0
+        self._total, self._began_s = to_run, self._clock()
         self._begun.clear()
         from_before = f" ({kept} kept from before)" if kept else ""
         self._print(f"batch {self._batch}: {what}: {plural(to_run, 'cell')} to run{from_before}")
@@ -85,7 +89,9 @@ class MatrixProgress:
 
     def _beat(self) -> None:
         while not self._over.wait(self._every_s / _LOOKS):
-            if self._total and self._clock() - self._said_s >= self._every_s:
+            silent_s = self._every_s * (1 if self._done != self._said else _EQUAL)
+            if self._total and self._clock() - self._said_s >= silent_s:
+                self._said = self._done
                 passed = seconds(self._clock() - self._began_s)
                 self._print(f"  {self._done} of {max(self._total, self._done)} after {passed}")
 

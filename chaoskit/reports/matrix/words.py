@@ -95,6 +95,8 @@ _UNCLEAR = (Mark.UNSTEADY, Mark.INCONCLUSIVE)
 
 
 def counts(matrix: Matrix) -> Counts:
+    """Return how the rows divide. Where nothing is known of the profile, nothing is counted of it."""
+
     def under(rows: Sequence[Row], column: Column, marks: Collection[Mark]) -> list[str]:
         return [row.scenario for row in rows if row.mark(column) in marks]
 
@@ -104,6 +106,10 @@ def counts(matrix: Matrix) -> Counts:
     faults = [row for row in known if not row.healthy]
     unclear = [r for r in known if r.mark(NONE) in _UNCLEAR or r.mark(PROFILE) in _UNCLEAR]
     unclear += [r for r in twins if r.mark(NONE) is Mark.FALSE_ALARM and r not in unclear]
+    skipped = tuple(under(known, PROFILE, (Mark.SKIPPED,)))
+    if matrix.not_known:
+        open_rows = tuple(row.scenario for row in unclear), skipped, tuple(row.scenario for row in unknown)
+        return Counts(0, 0, 0, 0, 0, *open_rows, not_held=(), alarms=())
     return Counts(
         bite=len(under(faults, NONE, (Mark.BITES,))),
         held=len(under(faults, PROFILE, (Mark.HELD,))),
@@ -111,7 +117,7 @@ def counts(matrix: Matrix) -> Counts:
         twins=len([row for row in twins if row.mark(NONE) is Mark.QUIET]),
         quiet=len(under(twins, PROFILE, (Mark.QUIET,))),
         unclear=tuple(row.scenario for row in unclear),
-        skipped=tuple(under(known, PROFILE, (Mark.SKIPPED,))),
+        skipped=skipped,
         unknown=tuple(row.scenario for row in unknown),
         not_held=tuple(under(faults, PROFILE, (Mark.NOT_HELD,))),
         alarms=tuple(under(twins, PROFILE, (Mark.FALSE_ALARM,))),
@@ -204,7 +210,8 @@ def _bite(count: int) -> str:
     return "bites" if count == 1 else "bite"
 
 
-_TOLD = (Mark.NOT_HELD, Mark.FALSE_ALARM, Mark.UNSTEADY, Mark.INCONCLUSIVE, Mark.SKIPPED)
+_OPEN = (Mark.INCONCLUSIVE, Mark.SKIPPED)
+_TOLD = (Mark.NOT_HELD, Mark.FALSE_ALARM, Mark.UNSTEADY, *_OPEN)
 
 
 def reasons(matrix: Matrix) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -213,7 +220,7 @@ def reasons(matrix: Matrix) -> list[tuple[str, str, tuple[str, ...]]]:
     found: dict[tuple[Mark, str, str], list[str]] = {}
     for row in matrix.rows:
         cell = row.cell(PROFILE)
-        if cell is not None and cell.mark in _TOLD:
+        if cell is not None and cell.mark in (_OPEN if matrix.not_known else _TOLD):
             found.setdefault((cell.mark, said(cell), cell.reason), []).append(row.scenario)
     ranked = sorted(found.items(), key=lambda one: _TOLD.index(one[0][0]))
     return [(mark, reason, tuple(names)) for (_, mark, reason), names in ranked]

@@ -109,6 +109,10 @@ def test_of_too_few_starts_no_report_tells_a_figure() -> None:
     (row, *_) = json.loads(json_output.render(found, 0.02))["comparisons"]
     assert (row["estimate"], row["bus_bytes_s"], row["untold"]) == (None, None, said)
     assert row["limit"] == "unclear"
+    for told in pages:
+        assert re.search(
+            rf"{re.escape(said)}`?(; limit: |[ |]+|</td> <td><[^>]*>)unclear", " ".join(told.split())
+        )
     assert plots.plots(found) == ()
 
 
@@ -159,11 +163,23 @@ def test_markdown_is_a_table_in_which_names_are_code() -> None:
 
 
 def test_page_markdown_and_json_tell_how_to_measure_again() -> None:
-    found = dataclasses.replace(report(), rerun="chaoskit cost --seed 7 strict")
-    for said in (html.render(found), markdown.render(found), json_output.render(found)):
+    found = dataclasses.replace(report(), rerun="chaoskit cost --seed 7 strict", folder="/srv/a/<b>")
+    page, told, data = html.render(found), markdown.render(found), json_output.render(found)
+    for said in (re.sub("</?span[^>]*>", "", page), told, data):
         assert "chaoskit cost --seed 7 strict" in said
+    assert "Measured again, in <code>/srv/a/&lt;b&gt;</code>, by <code>chaoskit cost" in page
+    assert "Measured again, in `/srv/a/<b>`, by `chaoskit cost --seed 7 strict`" in told
+    assert json.loads(data)["folder"] == "/srv/a/<b>"
+    nowhere = dataclasses.replace(found, folder="")
+    assert all("in the folder where it was typed, by" in r.render(nowhere) for r in (html, markdown))
     assert AGAIN in html.render(found) and AGAIN in markdown.render(found)
     assert AGAIN not in html.render(report()) and AGAIN not in markdown.render(report())
+
+
+def test_an_option_is_not_parted_on_the_page_and_names_stay_escaped() -> None:
+    shown = html.unbroken("a longer --budget <b>helps</b>, not a--budget\u202e")
+    assert shown.startswith('a longer <span class="option">--budget</span> &lt;b&gt;helps')
+    assert shown.count("<span") == 1 and "\u202e" not in shown
 
 
 def test_a_long_markdown_is_cut_and_says_so() -> None:
@@ -255,7 +271,8 @@ def test_progress_is_a_line_for_each_comparison_and_for_detection() -> None:
                                      Outcome.FAILED, latency_s=1.0))  # fmt: skip
     lines = stream.getvalue().splitlines()
     assert lines[0] == (
-        "2 comparisons of up to 30 s and 1 arm with a fault, about 90 s in all, seed 7, run directory runs/7"
+        "2 comparisons of up to 30 s and 1 arm with a fault, about 90 s of timing (starts of"
+        " ranks come on top), seed 7, run directory runs/7"
     )
     assert lines[1].startswith("[1/2] ")
     assert lines[1].endswith("10 % [9.0, 11], 12.3 ms → 13.6 ms")
@@ -263,6 +280,16 @@ def test_progress_is_a_line_for_each_comparison_and_for_detection() -> None:
     assert lines[3] == "detection: 1 arm with a fault, run directory runs/9"
     assert lines[4] == "detection [1/1] a stopped rank under b: 1 s"
     assert "\x1b" not in stream.getvalue()
+
+
+def test_the_heartbeat_of_detection_tells_nothing_of_the_last_comparison() -> None:
+    stream = io.StringIO()
+    with progress(stream) as shown:
+        shown.comparison_started("b", DDP)
+        shown.timed(40.2, None)
+        shown.run_started(Path("runs/9"), 7, (ArmId("rank-stopped", "t2-1", "gloo", 1, 1),))
+        shown._still_running(167.0)
+    assert stream.getvalue().splitlines()[-1] == "after 167 s: detection: 0 of 1 arms ended"
 
 
 def test_a_reader_that_goes_away_ends_no_measurement() -> None:
