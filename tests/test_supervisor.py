@@ -184,6 +184,12 @@ def test_a_rank_that_a_stranger_kills_proves_nothing(start: Start) -> None:
     assert verdict.reason == "rank 3 was ended by signal 9, which nothing in this arm ordered"
 
 
+def were_ended(found: History, since_s: float) -> None:
+    """The arm was ended from ``since_s`` on; a rank may notice a peer's end before it is its own turn."""
+    assert all(e.by == "supervisor" or e.t_s > since_s for e in found.all(Ended))
+    assert any(e.by == "supervisor" for e in found.all(Ended))
+
+
 def test_it_ends_at_once_when_it_is_told_to(start: Start) -> None:
     arm = start(plan_of("rank-stopped", deadline_s=LIMIT_S))
     arm.until_ranks(is_stopped)
@@ -191,7 +197,7 @@ def test_it_ends_at_once_when_it_is_told_to(start: Start) -> None:
     found = arm.finish()
     told = found.first(Interrupted)
     assert told is not None
-    assert {e.by for e in found.all(Ended)} == {"supervisor"}
+    were_ended(found, told.t_s)
     assert not found.all(DeadlineReached)
     assert contract.judge(arm.plan, found).reason.startswith("interrupted before the arm ended")
 
@@ -233,7 +239,7 @@ def test_a_hang_lets_others_begin_is_looked_at_and_ended(start: Start) -> None:
     reached = found.all(DeadlineReached)[0].t_s
     assert reached - fired >= arm.plan.deadline_s
     assert reached - fired < arm.plan.deadline_s + 30.0
-    assert {e.by for e in found.all(Ended)} == {"supervisor"}
+    were_ended(found, reached)
     assert len([s for s in found.all(Sampled) if s.slot == 0 and s.t_s <= reached]) >= 3
 
 
