@@ -7,6 +7,7 @@ import importlib.util
 import os
 import pickle
 import tempfile
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -568,3 +569,15 @@ def init(rank, world, folder):
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=30)
     )
+    meet(rank, world, folder)
+
+
+def meet(rank, world, folder):
+    """Wait until all have formed the group: gloo may still be connecting in one when another is through, and
+    a job may do nothing else."""
+    here = [os.path.join(folder, f"{slot}.formed") for slot in range(world)]
+    open(here[rank], "w").close()
+    until = time.monotonic() + 60
+    while not all(map(os.path.exists, here)):
+        assert time.monotonic() < until, "the others have not formed the group"
+        time.sleep(0.005)
