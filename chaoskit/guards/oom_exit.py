@@ -23,7 +23,8 @@ _POLL_S = 0.5  # or a tenth of idle_s, if that is less
 _MARK = "_chaoskit_moves"
 """An attribute of an error: how often the rank had moved when it was first seen. It goes with the error,
 which nobody else may keep: its frames hold the memory that the script wants back."""
-_IN_A_COLLECTIVE = ("torch.distributed", "chaoskit.intercept")
+_COLLECTIVES = ("torch.distributed.distributed_c10d", "torch.distributed._functional_collectives")
+"""Modules that call none of the script's code: the rest of torch.distributed also runs the script itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _mark(error: BaseException, moves: int) -> int:
 def _is_in_a_collective(thread: int) -> bool:
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(_IN_A_COLLECTIVE):
+        if frame.f_globals.get("__name__") in _COLLECTIVES:
             return True
         frame = frame.f_back
     return False

@@ -127,7 +127,8 @@ class Protection(Watcher):
     def stays(self) -> bool:
         if self._departure is not None:
             return not self._departure.over
-        expecting = self._listener is not None and self._door.is_waiting
+        met_all = len(self._places) >= self.identity.world_size
+        expecting = self._listener is not None and not met_all and self._door.is_waiting
         return not self._over and (bool(self._members) or expecting or self._answer_until is not None)
 
     def next_due(self) -> float | None:

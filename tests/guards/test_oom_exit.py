@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from guards.job import start
 
+from chaoskit.guards import oom_exit
 from chaoskit.guards.fail_fast import FailFast
 from chaoskit.guards.oom_exit import OomExit
 
@@ -144,6 +145,17 @@ def test_waiting_for_a_slow_peer_inside_the_handler_is_healthy(
 
     ended = start(run, PATIENT).wait()
     assert [one.code for one in ended] == [0, 0], ended
+
+
+@pytest.mark.parametrize(
+    ("module", "is_one"),
+    [("torch.distributed.distributed_c10d", True), ("torch.distributed.elastic.multiprocessing.api", False)],
+)
+def test_a_script_that_torch_itself_calls_is_in_no_collective(module: str, is_one: bool) -> None:
+    """Elastic's own launcher runs the script's function, and FSDP its modules."""
+    names = {"__name__": module, "seen": oom_exit._is_in_a_collective, "me": threading.get_ident}
+    exec("def call():\n    return seen(me())", names)
+    assert names["call"]() is is_one  # type: ignore[operator]
 
 
 def test_a_declared_phase_extends_the_wait() -> None:

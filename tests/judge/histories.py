@@ -181,3 +181,15 @@ class Story:
     @property
     def history(self) -> History:
         return History.of([*self.events, ArmEnded(self.tick(), -1)])
+
+
+def hung() -> Story:
+    """Rank 1 stalls before its second all_reduce; the others wait in it to the deadline, asleep."""
+    story = Story()
+    story.everyone("init", "all_reduce")
+    story.inject(1, fault="stall")
+    for slot in (0, 2, 3):
+        story.enter(slot, "all_reduce")
+    story.still(0, 1, 2, 3)
+    story.deadline(0, 1, 2, 3)
+    return story

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from histories import Story
+from histories import Story, hung
 from hypothesis import given
 from hypothesis import strategies as st
 from plans import HARDENED, Belt, Kill, Stall, plan_of
@@ -100,14 +100,7 @@ def test_falsifying_the_plans_ranks_does_not_change_the_culprit() -> None:
 
 
 def test_hung_is_a_broken_contract_and_bites() -> None:
-    story = Story()
-    story.everyone("init", "all_reduce")
-    story.inject(1, fault="stall")
-    for slot in (0, 2, 3):
-        story.enter(slot, "all_reduce")
-    story.still(0, 1, 2, 3)
-    story.deadline(0, 1, 2, 3)
-    found = verdict(plan_of(Stall()), story)
+    found = verdict(plan_of(Stall()), hung())
     assert (found.status, found.outcome, found.bites) == (Status.FAIL, Outcome.HUNG, True)
     assert found.latency_s is None
 

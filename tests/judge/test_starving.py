@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from histories import Story
+from histories import Story, hung
 from plans import HARDENED, Kill, Stall, plan_of
 
 from chaoskit.history import RunDelay, Sampled
@@ -92,13 +92,7 @@ def test_a_busy_machine_excuses_nothing_but_lateness() -> None:
 
 
 def test_a_control_that_hangs_asleep_stays_one_that_bites() -> None:
-    story = Story()
-    story.everyone("init", "all_reduce")
-    story.inject(1, fault="stall")
-    for slot in (0, 2, 3):
-        story.enter(slot, "all_reduce")
-    story.still(0, 1, 2, 3)
-    story.deadline(0, 1, 2, 3)
+    story = hung()
     plan = plan_of(Stall(), arm="control", contract=Contract(Outcome.HUNG))
     found = verdict(plan, story)
     assert (found.status, found.outcome, found.bites) == (Status.PASS, Outcome.HUNG, True)
